@@ -7,11 +7,13 @@ from orbitmq.errors import InvalidSetting
 from orbitmq.java_keys import BROKER_CLASSES, NAMESERVER_CLASSES, TABLE, Kind, ServerKeys
 from orbitmq.nameserver import settings as nameserver_settings
 from orbitmq.net.tls_settings import TLS_NAMES
+from orbitmq.replication.settings import REPLICATION_NAMES
 from orbitmq.settings import Property, from_arguments
 
 OF_BROKER = {
     *broker_settings.JAVA_NAMES,
     *broker_settings.STORE_NAMES,
+    *REPLICATION_NAMES,
     *broker_settings.CONNECTION_NAMES,
     *TLS_NAMES,
 }

@@ -22,6 +22,7 @@ from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.tls_settings import TlsSettings
+from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
@@ -60,6 +61,7 @@ def table(document: str, heading: str) -> list[Row]:
         ("TLS of servers: `orbitmq.net.tls_settings.TlsSettings`", TlsSettings),
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
         ("Broker: `orbitmq.broker.settings.BrokerSettings`", BrokerSettings),
+        ("Replication: `orbitmq.replication.settings.ReplicationSettings`", ReplicationSettings),
     ],
 )
 def test_the_settings_are_those_of_the_code(heading: str, settings: type[msgspec.Struct]) -> None:

@@ -164,13 +164,18 @@ MessageStoreConfig:
     mappedFileSizeTimerLog timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
     timerMaxDelaySec timerWheelEnable timerStopEnqueue timerCongestNumEachSlot
     appendTopicForTimerDeleteKey
-  harmless: replicas and DLedger are not supported yet
-    storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity haListenPort
-    haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
-    haMaxGapNotInSync slaveTimeout offsetCheckInSlave dLegerGroup dLegerPeers dLegerSelfId
-    preferredLeaderId enableBatchPush enableAutoInSyncReplicas haFlowControlEnable
-    maxHaTransferByteInSecond haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup
-    maxChecksumRange replicasPerDiskPartition maxSlaveResendLength syncFromLastFile asyncLearner
+    haListenPort haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
+    haMaxGapNotInSync slaveTimeout inSyncReplicas syncFromLastFile
+  harmless: DLedger and controllers are not supported yet
+    storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity
+    dLegerGroup dLegerPeers dLegerSelfId
+    preferredLeaderId enableBatchPush enableAutoInSyncReplicas
+    haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup
+    maxChecksumRange replicasPerDiskPartition maxSlaveResendLength asyncLearner
+  harmless: a replica takes the log as fast as it can write, and slows its master down else
+    haFlowControlEnable maxHaTransferByteInSecond
+  harmless: a slave looks at offsets as its master does
+    offsetCheckInSlave
   harmless: compacted topics are not supported
     compactionMappedFileSize compactionCqMappedFileSize compactionScheduleInternal
     maxOffsetMapSize compactionThreadNum enableCompaction
@@ -249,9 +254,9 @@ MessageStoreConfig:
     enableDLegerCommitLog
   refused unless false: a start verifies record checksums only where enabledAppendPropCRC wrote them
     forceVerifyPropCRC
-  refused unless 1: there are no replicas yet that a send could wait for
-    totalReplicas inSyncReplicas minInSyncReplicas
-  refused unless false: there are no replicas yet that a send could wait for
+  refused unless 1: there is no set of replicas in sync yet; use inSyncReplicas
+    totalReplicas minInSyncReplicas
+  refused unless false: there is no set of replicas in sync yet; use inSyncReplicas
     allAckInSyncStateSet
   refused unless false: consume queues are kept in files, not in RocksDB
     rocksdbCQDoubleWriteEnable

@@ -29,7 +29,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # several
     "client": frozenset({"net", "wire", "message"}) | _SEAMS,
     "nameserver": frozenset({"net", "wire", "clock", "threads", "logs"}),
-    "replication": frozenset({"store", "net", "wire", "clock"}),
+    "replication": frozenset({"store", "net", "wire", "message.buffer", "clock"}),
     "failover": frozenset({"net", "wire", "clock", "randomness"}),
     "broker": frozenset({"store", "replication", "failover", "net", "wire", "message", "logs"})
     | _SEAMS,

@@ -102,7 +102,7 @@ FLOORS: Mapping[str, Room] = {
     ),
     "broker": Room(
         ground=frozenset({"settings", "machine", "remarks", "persistence", "registration"})
-        | {"periodic_jobs", "routes"},
+        | {"periodic_jobs", "routes", "durability"},
         floors=_floors(
             """
             tables:
@@ -116,7 +116,7 @@ FLOORS: Mapping[str, Room] = {
             handlers.operator: tables clients figures sending pulling reports
             """
         ),
-        roof=frozenset({"state", "wiring", "server"}),
+        roof=frozenset({"state", "wiring", "server", "replicas"}),
     ),
     "cli": Room(
         ground=frozenset({"render", "lines", "cluster", "times"}),

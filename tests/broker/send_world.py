@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orbitmq.broker.clients.members import Members
+from orbitmq.broker.durability import Durability
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.figures.transaction_counts import OpenTransactions
 from orbitmq.broker.handlers.client.end_transaction import TransactionHandlers
@@ -32,6 +33,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import StoredMessage
 from orbitmq.randomness import SeededRandomness
+from orbitmq.replication.acks import ReplicaAcks
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
@@ -82,15 +84,20 @@ class SendWorld:
             workers=workers or InlineWorkers(),
         )
         self.store.open()
+        self.acks = ReplicaAcks(lambda: self.settings.replication, lambda: self.store.log.end)
+        durability = Durability(
+            store=self.store, settings=self.settings, acks=self.acks, clock=self.clock
+        )
         self.inbox = Inbox(
             store=self.store,
             settings=self.settings,
             stats=self.stats,
             clock=self.clock,
             call_soon=self._call_soon,
+            durability=durability,
         )
         self.deduplication = Deduplication(
-            inbox=self.inbox, store=self.store, settings=self.settings
+            inbox=self.inbox, store=self.store, settings=self.settings, durability=durability
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
         chance = SeededRandomness(7)

@@ -14,13 +14,14 @@ from orbitmq.broker.settings import (
 )
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.settings import NetSettings
+from orbitmq.replication.settings import REPLICATION_NAMES, ReplicationSettings
 from orbitmq.settings import from_arguments, parse
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings
 from orbitmq.wire.frame import FrameReader
 from orbitmq.wire.json.properties_text import properties_from_text
 from tests.golden_files import golden
 
-ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
+ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **REPLICATION_NAMES, **CONNECTION_NAMES}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
     "enableTopicMessageTypeCheck",  # of Java's proxy
@@ -68,13 +69,16 @@ def test_half_of_light_queues_is_refused(key: str) -> None:
         LiveSettings.load(parse(f"{key}=true", "broker.conf"))
 
 
-@pytest.mark.parametrize("settings", [BrokerSettings, StoreSettings, NetSettings])
+@pytest.mark.parametrize(
+    "settings", [BrokerSettings, StoreSettings, ReplicationSettings, NetSettings]
+)
 def test_every_field_has_a_property(settings: type[msgspec.Struct]) -> None:
     assert set(settings.__struct_fields__) <= set(ALL_NAMES.values())
 
 
 def test_the_properties_are_those_of_java_but_for_our_own() -> None:
-    assert ALL_NAMES.keys() - java_properties().keys() == OURS
+    # Java has no default for that one, so it tells nothing of it.
+    assert ALL_NAMES.keys() - java_properties().keys() == OURS | {"haMasterAddress"}
 
 
 def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
@@ -86,6 +90,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
         *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter", "recallMessageEnable"),
         *("transactionTimeOut", "transactionCheckInterval"),
+        *("haListenPort", "inSyncReplicas"),  # Java tells the port; two brokers, see the docs
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded
@@ -101,8 +106,11 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
     ("argument", "complaint"),
     [
         ("listenPort=70000", "listen_port is 70000; it must be from 0 to 65535"),
-        ("brokerRole=SLAVE", "replicas are not supported yet"),
-        ("brokerId=1", "a master has 0"),
+        ("brokerRole=SLAVE", "give the slave a brokerId of 1 or more"),
+        ("brokerId=1", "a master has 0, and a slave brokerRole=SLAVE"),
+        ("haMasterAddress=127.0.0.1", "not of the form host:port"),
+        ("haTransferBatchSize=0", "it must be from 1 to"),
+        ("slaveTimeout=0", "it must be from 1 to"),
         ("brokerPermission=5", "it must be 4 to read, 2 to write"),
         ("brokerName=broker a", "holds ' ' at position 6"),
         ("namesrvAddr=127.0.0.1", "not of the form host:port"),
@@ -114,7 +122,7 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
         ("aclEnable=true", "there is no access control yet"),
         ("authenticationEnabled = True ", "there is no access control yet"),
         ("enableDLegerCommitLog=true", "replication by DLedger is not supported"),
-        ("minInSyncReplicas=2", "there are no replicas yet"),
+        ("minInSyncReplicas=2", "use inSyncReplicas"),
         ("storePathCommitLog=/a,/b", "a log in several directories, as Java has it"),
         ("readOnlyCommitLogStorePaths=/b", "the commit log is in one directory"),
         ("tls.server.mode=enforcing", "needs tls.server.certPath"),
@@ -258,4 +266,4 @@ def test_what_is_updatable_of_a_store_is_what_a_store_takes_while_it_runs() -> N
 
 
 def test_every_updatable_property_is_one_of_a_broker_or_its_store() -> None:
-    assert JAVA_NAMES.keys() | STORE_NAMES.keys() >= UPDATABLE
+    assert JAVA_NAMES.keys() | STORE_NAMES.keys() | REPLICATION_NAMES.keys() >= UPDATABLE

@@ -5,6 +5,7 @@ from orbitmq.message.host import Host
 from orbitmq.net.address import Address
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.wire.bodies.replication import HARuntimeInfo
 from orbitmq.wire.codes import RequestCode
 from tests.broker.test_state import opened
 
@@ -37,6 +38,7 @@ def test_what_every_client_does_on_every_day_is_served() -> None:
             advertised=lambda: Address("127.0.0.1", 10911),
             store_host=lambda: Host.parse("127.0.0.1:10911"),
             announce=announce,
+            replication=HARuntimeInfo,
             queues_of=queues_of,
         )
         codes = RequestHandlers(state, endpoint).handlers.codes

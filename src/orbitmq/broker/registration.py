@@ -28,7 +28,7 @@ from orbitmq.wire.bodies.registration import (
 )
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from orbitmq.wire.headers.route import RegisterBroker, UnregisterBroker
+from orbitmq.wire.headers.route import RegisterBroker, RegisterBrokerAnswer, UnregisterBroker
 
 __all__ = ["BrokerIdentity", "Registration"]
 
@@ -59,7 +59,8 @@ class Registration:
     """Keeps a broker registered. ``run`` it as a task, and ``close`` it at the end.
 
     It registers every ``period_ms`` even without a change, and waits ``timeout_ms`` for each
-    answer. ``on_ordered`` is called with the topics in a nameserver's order configuration.
+    answer. ``on_ordered`` is called with the topics in a nameserver's order configuration, and
+    ``on_master`` with the addresses of a slave's master: for clients, and for slaves.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Registration:
         period_ms: int,
         timeout_ms: int,
         on_ordered: Callable[[Sequence[str]], None] = lambda _topics: None,
+        on_master: Callable[[str, str], None] = lambda _master, _ha: None,
     ) -> None:
         self._identity = identity
         self._nameservers = tuple(nameservers)
@@ -80,6 +82,7 @@ class Registration:
         self._period_s = min(max(period_ms, _PERIOD_MS_MIN), _PERIOD_MS_MAX) / 1000
         self._timeout_ms = timeout_ms
         self._on_ordered = on_ordered
+        self._on_master = on_master
         self._changed = asyncio.Event()
         self._failing: set[Address] = set()
         self._round = asyncio.Lock()
@@ -159,6 +162,7 @@ class Registration:
             self._failing.discard(nameserver)
             log.info("nameserver %s accepts registrations again", nameserver)
         self._read_order(nameserver, answer)
+        self._read_master(answer)
         return True
 
     async def _request(
@@ -197,6 +201,12 @@ class Registration:
             log.warning("nameserver %s sent an invalid order configuration: %s", nameserver, error)
             return
         self._on_ordered(sorted(ordered))
+
+    def _read_master(self, answer: Frame) -> None:
+        """Read where the master is, which a nameserver tells to a slave alone."""
+        read = answer.read(RegisterBrokerAnswer)
+        if self._identity.broker_id and read.master_addr and read.ha_server_addr:
+            self._on_master(read.master_addr, read.ha_server_addr)
 
     def _note_failure(self, nameserver: Address, reason: str) -> None:
         """Log the first of several failures with a nameserver."""

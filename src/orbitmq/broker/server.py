@@ -2,8 +2,8 @@
 
 ::
 
-    start   store, timers ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
-    stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ tables ─▶ store
+    start   store, timers ─▶ tables ─▶ delays ─▶ listeners ─▶ replicas ─▶ jobs ─▶ registration
+    stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ replicas ─▶ tables ─▶ store
 
 Periodic jobs are flushes, cleaning, delays, timers, checks of transactions, held pulls, expiry and
 statistics.
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.broker.registration import BrokerIdentity, Registration
+from orbitmq.broker.replicas import Replicas
 from orbitmq.broker.routes import TopicQueues
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
@@ -83,10 +84,13 @@ class Broker:
         self._registering: asyncio.Task[None] | None = None
         self.state = State(settings, self._machine, self._register_topics, self._store_host)
         """Its state; read it, don't change it."""
+        self.replicas = Replicas(self.state, self._dialer)
+        """What copies its log, or what it copies."""
         endpoint = Endpoint(
             advertised=lambda: self.advertised,
             store_host=self._store_host,
             announce=self._announce,
+            replication=self.replicas.status,
             queues_of=TopicQueues(
                 settings.broker.nameservers(),
                 self._dialer,
@@ -131,6 +135,7 @@ class Broker:
             set_log_level(level)  # or else it is left to the program around it
         await self.state.open(self._progress)
         await self._listen()
+        await self.replicas.start(self.address)
         self._jobs.start()
         await self._register()
         log.info(
@@ -162,10 +167,13 @@ class Broker:
         if self._registration is not None:
             await self._registration.close()
         self._request_handlers.pulls.close()
+        if self.state.is_slave:
+            await self.replicas.close()
         await asyncio.gather(*(listener.close() for listener in self._listeners))
         if self._listeners:
             await self.state.flushed()
         self._jobs.stop()
+        await self.replicas.close()
         await self._dialer.close()
         try:
             if self._listeners:
@@ -255,7 +263,7 @@ class Broker:
             broker_name=broker.broker_name,
             broker_id=broker.broker_id,
             address=str(advertised),
-            ha_address=str(Address(advertised.host, advertised.port + 1)),
+            ha_address=str(Address(advertised.host, self.replicas.ha_port(advertised.port))),
         )
         self._registration = Registration(
             identity,
@@ -265,6 +273,7 @@ class Broker:
             period_ms=broker.register_name_server_period,
             timeout_ms=broker.register_broker_timeout_mills,
             on_ordered=self.state.topics.mark_ordered,
+            on_master=self.replicas.follow,
         )
         self._registering = asyncio.create_task(self._registration.run())
         try:
@@ -298,11 +307,8 @@ class Broker:
         add, state, pulls = self._jobs.add, self.state, self._request_handlers.pulls
         add(state.store.tick)
         add(pulls.tick)
-        add(lambda: state.delays.tick(state.clock.now_ms()))
-        add(lambda: state.timers.tick(state.clock.now_ms()))
-        add(state.halves.tick)
-        add(lambda: state.checks.tick(state.clock.now_ms()))
-        add(state.checks.begin_round, lambda: self.settings.broker.transaction_check_interval)
+        if not state.is_slave:
+            self._add_master_jobs()
         add(lambda: state.stats.sample(state.clock.now_ms()), _SAMPLE_MS)
         add(pulls.serve_passed_over, _PASSED_OVER_MS)
         add(
@@ -310,6 +316,16 @@ class Broker:
             lambda: self.settings.broker.flush_consumer_offset_interval,
         )
         add(self._expire_members, _EXPIRE_MS)
+
+    def _add_master_jobs(self) -> None:
+        """Add what a slave leaves to its master."""
+        add, state = self._jobs.add, self.state
+        add(self.replicas.primary.tick)
+        add(lambda: state.delays.tick(state.clock.now_ms()))
+        add(lambda: state.timers.tick(state.clock.now_ms()))
+        add(state.halves.tick)
+        add(lambda: state.checks.tick(state.clock.now_ms()))
+        add(state.checks.begin_round, lambda: self.settings.broker.transaction_check_interval)
 
     def _expire_members(self) -> None:
         self._request_handlers.members.expire(self.settings.broker.channel_expired_timeout)

@@ -1,10 +1,11 @@
 """The settings of a broker, and those in force while it runs.
 
 A field is the snake case of its key in RocketMQ's ``broker.conf``; ``docs/settings.md`` lists them.
-One file sets four structs::
+One file sets five structs::
 
     broker.conf ──┬── BrokerSettings   JAVA_NAMES        (BrokerConfig, MessageStoreConfig)
                   ├── StoreSettings    STORE_NAMES       (MessageStoreConfig)
+                  ├── ReplicationSettings   REPLICATION_NAMES   (MessageStoreConfig)
                   ├── NetSettings      CONNECTION_NAMES  (NettyServerConfig, NettyClientConfig)
                   └── TlsSettings      TLS_NAMES         (TlsSystemConfig)
 
@@ -33,6 +34,7 @@ from orbitmq.net import tls_settings
 from orbitmq.net.address import Address
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
+from orbitmq.replication.settings import REPLICATION_NAMES, ReplicationSettings
 from orbitmq.settings import Property, build
 from orbitmq.store.settings import CHANGEABLE, StoreSettings
 from orbitmq.wire.bodies.topic import DataVersion
@@ -79,9 +81,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     broker_name: str = "broker-a"
     """Its name in the cluster, which routes and message queues have."""
     broker_id: int = 0
-    """0, a master; replicas are not supported yet."""
+    """0 for the master, a number of its own for each slave."""
     broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
-    """ASYNC_MASTER or SYNC_MASTER, which are the same without replicas."""
+    """ASYNC_MASTER, SYNC_MASTER, whose sends wait for slaves, or SLAVE, which copies a master."""
     listen_host: str = "127.0.0.1"
     """The address it listens on."""
     listen_port: int = 10_911
@@ -277,15 +279,22 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 field="broker_permission",
             )
 
+    @property
+    def is_slave(self) -> bool:
+        """Whether it copies a master."""
+        return self.broker_role is BrokerRole.SLAVE
+
     def _check_role(self) -> None:
-        if self.broker_role is BrokerRole.SLAVE:
+        if self.is_slave and not self.broker_id:
             raise InvalidInput(
-                "broker_role is SLAVE; replicas are not supported yet, use ASYNC_MASTER",
+                "broker_role is SLAVE, and broker_id is 0, which a master has; give the slave a "
+                "brokerId of 1 or more that no other broker of its name has",
                 field="broker_role",
             )
-        if self.broker_id:
+        if self.broker_id and not self.is_slave:
             raise InvalidInput(
-                f"broker_id is {self.broker_id}; replicas are not supported yet, a master has 0",
+                f"broker_id is {self.broker_id}, but broker_role is {self.broker_role.value}; a "
+                "master has 0, and a slave brokerRole=SLAVE",
                 field="broker_id",
             )
 
@@ -404,6 +413,8 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
         *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable", "logLevel"),
     }
+    | {"haSendHeartbeatInterval", "haHousekeepingInterval", "haTransferBatchSize"}
+    | {"haMaxGapNotInSync", "inSyncReplicas", "slaveTimeout"}
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
 """Keys that can be changed from the network while the broker runs.
@@ -414,7 +425,7 @@ protection of system topics; and what is only read at the start, such as file si
 
 
 _KEYS: Final = ServerKeys(
-    [*JAVA_NAMES, *STORE_NAMES, *CONNECTION_NAMES, *TLS_NAMES], BROKER_CLASSES
+    [*JAVA_NAMES, *STORE_NAMES, *REPLICATION_NAMES, *CONNECTION_NAMES, *TLS_NAMES], BROKER_CLASSES
 )
 
 
@@ -428,6 +439,7 @@ class LiveSettings:
         net: NetSettings | None = None,
         *,
         tls: TlsSettings | None = None,
+        replication: ReplicationSettings | None = None,
         file: str | None = None,
         now_ms: int = 0,
     ) -> None:
@@ -435,6 +447,7 @@ class LiveSettings:
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
         self.tls = tls or TlsSettings()
+        self.replication = replication or ReplicationSettings()
         self.file = file
         """The file that changes are written to; None if they last until the broker stops."""
         self.data_version = DataVersion(timestamp=now_ms)
@@ -463,6 +476,7 @@ class LiveSettings:
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
             tls=tls_settings.load(ours),
+            replication=build(ReplicationSettings, ours, REPLICATION_NAMES),
             file=file,
             now_ms=now_ms,
         )
@@ -508,7 +522,8 @@ class LiveSettings:
         ours = [_in_our_units(one) for one in given]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)
         store = build(StoreSettings, ours, STORE_NAMES, base=self.store)
-        self.broker, self.store = broker, store
+        replication = build(ReplicationSettings, ours, REPLICATION_NAMES, base=self.replication)
+        self.broker, self.store, self.replication = broker, store, replication
         self.data_version = self.data_version.next(now_ms)
         after = self.as_properties()
         return frozenset(name for name, text in after.items() if text != before[name])
@@ -525,6 +540,7 @@ class LiveSettings:
                 ({"useTLS": TLS_NAMES["useTLS"]}, self.tls),
                 (JAVA_NAMES, self.broker),
                 (STORE_NAMES, self.store),
+                (REPLICATION_NAMES, self.replication),
                 (CONNECTION_NAMES, self.net),
             )
             for name, text in _texts(names, settings)

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.clients.queue_locks import QueueLocks
+from orbitmq.broker.durability import Durability
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.figures.transaction_counts import TRANSACTIONS_FILE, OpenTransactions
 from orbitmq.broker.machine import Machine
@@ -34,6 +35,7 @@ from orbitmq.broker.tables.timer_counts import TIMER_COUNTS_FILE, TimerCounts
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.message.host import Host
+from orbitmq.replication.acks import ReplicaAcks
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
 from orbitmq.store.timers.timer_files import TimerFiles
@@ -78,15 +80,12 @@ class State:
         self._saving_topics: asyncio.Task[None] | None = None
         self._unsaved_topics: dict[str, None] = {}  # in the order they were created
         directory = settings.broker.store_path_root_dir
-        self.store = MessageStore(
-            directory,
-            settings.store,
-            post=self._post,
-            pid=machine.pid,
-            disk=machine.disk,
-            clock=clock,
-            workers=machine.workers("store", STORE_WORKERS),
-        )
+        self.store = self._message_store(directory)
+        self.follows: Callable[[], bool] = lambda: False
+        """Whether this is a slave whose master is there."""
+        self.acks = ReplicaAcks(lambda: settings.replication, lambda: self.store.log.end)
+        """What replicas have, and which sends wait for them."""
+        durability = Durability(store=self.store, settings=settings, acks=self.acks, clock=clock)
         self.topics = Topics(settings, clock, self._topics_changed)
         self.groups = Groups(settings, clock, self._save_soon)
         self.offsets = ConsumerOffsets(settings, clock)
@@ -102,8 +101,11 @@ class State:
             stats=self.stats,
             clock=clock,
             call_soon=self._loop.call_soon,
+            durability=durability,
         )
-        self.deduplication = Deduplication(inbox=self.inbox, store=self.store, settings=settings)
+        self.deduplication = Deduplication(
+            inbox=self.inbox, store=self.store, settings=settings, durability=durability
+        )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
         self.timers = self._timers()
         self.timer_rules = TimerRules(
@@ -129,6 +131,19 @@ class State:
 
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
+
+    def _message_store(self, directory: str) -> MessageStore:
+        store = MessageStore(
+            directory,
+            self.settings.store,
+            post=self._post,
+            pid=self.machine.pid,
+            disk=self.machine.disk,
+            clock=self.clock,
+            workers=self.machine.workers("store", STORE_WORKERS),
+        )
+        store.is_replica = self.settings.broker.is_slave
+        return store
 
     def _timers(self) -> Timers:
         return Timers(
@@ -161,6 +176,11 @@ class State:
             timer_rules=self.timer_rules,
         )
 
+    @property
+    def is_slave(self) -> bool:
+        """Whether the broker copies a master, and changes nothing of the log by itself."""
+        return self.store.is_replica
+
     async def open(self, progress: Callable[[int, int], None]) -> None:
         """Recover the store, on a worker, and load the tables; its queues depend on the topics."""
         opening = asyncio.wrap_future(self.workers.submit(self._open_store, progress))
@@ -170,6 +190,8 @@ class State:
             await asyncio.wait([opening])  # the store must not be closed while it is recovered
             raise
         self.persistence.load()
+        if self.is_slave:
+            return  # its master delivers what is delayed, timed or transactional
         self.delays.start(self.clock.now_ms())
         starting = self.workers.submit(
             self.timers.start, self.clock.now_ms(), list(self.topics.table)
@@ -179,12 +201,17 @@ class State:
 
     def _open_store(self, progress: Callable[[int, int], None]) -> None:
         self.store.open(progress, partial(self.persistence.load, TOPICS_FILE))
+        if self.is_slave:
+            return
         self.timers.open(self.clock.now_ms())
         if self.settings.broker.send_deduplication_enable:
             self.deduplication.load()
 
     async def flushed(self) -> None:
         """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
+        if self.is_slave:
+            await self._log_flushed()
+            return
         self.delays.stop()
         self.timers.stop()
         self.checks.stop()

@@ -42,6 +42,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.settings_file import SettingsFile
+from orbitmq.wire.bodies.replication import HARuntimeInfo
 
 __all__ = ["Endpoint", "RequestHandlers"]
 
@@ -53,6 +54,8 @@ class Endpoint:
     advertised: Callable[[], Address]
     store_host: Callable[[], Host]
     announce: Callable[[], Awaitable[object]]
+    replication: Callable[[], HARuntimeInfo]
+    """The state of replication."""
     queues_of: Callable[[str], Awaitable[Sequence[MessageQueue] | None]]
     """The queues of a topic on all brokers, as nameservers know them."""
 
@@ -132,6 +135,7 @@ def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
         held=state.held_pulls,
         stats=state.stats,
         clock=state.clock,
+        follows=state.follows,
     )
 
 
@@ -301,7 +305,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         SubscriptionHandlers(
             members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
-        ReplicaHandlers(store=store),
+        ReplicaHandlers(status=endpoint.replication),
         TimerHandlers(timers=state.timers, settings=settings),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )

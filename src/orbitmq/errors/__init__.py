@@ -26,6 +26,7 @@ may need are attributes, so that none has to parse a message::
     │  ├─ StoreLocked              another process uses it: pid
     │  ├─ StoreDamaged             its files contradict each other: path, position
     │  └─ DiskFailed               a file call failed: path, errno
+    ├─ LogsDiverged                primary and replica have different logs: own, other
     ├─ NetworkError                retriable
     │  ├─ ConnectFailed            the connection was refused, or the handshake failed
     │  ├─ ConnectionClosed         the connection was closed before the answer came
@@ -163,7 +164,13 @@ from orbitmq.errors.spark import (
     UnknownOption,
     WorkerPythonFailed,
 )
-from orbitmq.errors.stores import DiskFailed, StoreDamaged, StoreError, StoreLocked
+from orbitmq.errors.stores import (
+    DiskFailed,
+    LogsDiverged,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+)
 
 __all__ = [
     "AlreadyStarted",
@@ -200,6 +207,7 @@ __all__ = [
     "LocalProtocolError",
     "LocationDamaged",
     "LocationInUse",
+    "LogsDiverged",
     "MessageRefused",
     "MessageTooLarge",
     "MissingExtra",

@@ -2,7 +2,7 @@
 
 from orbitmq.errors.base import OrbitError
 
-__all__ = ["DiskFailed", "StoreDamaged", "StoreError", "StoreLocked"]
+__all__ = ["DiskFailed", "LogsDiverged", "StoreDamaged", "StoreError", "StoreLocked"]
 
 
 class StoreError(OrbitError):
@@ -54,3 +54,17 @@ class DiskFailed(StoreError):
     def __init__(self, message: str, *, path: str, errno: int) -> None:
         super().__init__(message, path=path)
         self.errno = errno
+
+
+class LogsDiverged(OrbitError):
+    """The logs of a primary and a replica went different ways; neither is changed.
+
+    Attributes:
+        own: where the log of this broker ends.
+        other: the offset that the other broker named.
+    """
+
+    def __init__(self, message: str, *, own: int, other: int) -> None:
+        super().__init__(message)
+        self.own = own
+        self.other = other

@@ -22,6 +22,7 @@ import msgspec
 
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreError
+from orbitmq.message.buffer import Buffer
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
@@ -44,8 +45,10 @@ from orbitmq.store.layout import (
 )
 from orbitmq.store.log.append import Incoming, Part, PutRecords, PutResult, PutStatus, result_of
 from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.copied import LogCopy
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import Segments
+from orbitmq.store.log.tail import LogTail
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
@@ -108,6 +111,12 @@ class MessageStore:
         self.index = self._new_index()
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
         self.log = self._new_log()
+        self.tail = LogTail(self.log)
+        """The log as replicas get it."""
+        self.copy = LogCopy(self.log, self._dispatcher, self._appended)
+        """What this store has of a primary's log; use ``append_copy`` to add to it."""
+        self.is_replica = False
+        """Whether the log is a copy of a primary's; messages are refused then."""
         self._flusher = Flusher(self._segments, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._flusher.make_room = self._make_room
@@ -130,16 +139,7 @@ class MessageStore:
             self.log, self.queues, self.index, self._pulls, self._extensions
         )
         """Read requests: pulls, queries, offsets and times."""
-        self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
-        self._expiry = LogExpiry(
-            *(self._disk, directory, self.settings, self._segments, self.queues, self.index),
-            *(self._workers, self._when_done),
-        )
-        self._expiry.sync_queues = self._begin_queue_sync
-        self._removal = Removal(
-            *(self._disk, directory, self.log, self.queues, self._ends),
-            lambda: self._expiry.log_start,
-        )
+        self._add_cleaning()
         # The end of the log after each turn, and the store timestamp of the turn.
         self._store_times: deque[tuple[int, int]] = deque()
         self._dispatched_store_ms = 0
@@ -153,6 +153,20 @@ class MessageStore:
         """What the last recovery could not read."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
         """Called on the owner's thread, once per turn, with messages that consumers now see."""
+        self.on_written: Callable[[], None] = lambda: None
+        """Called on the owner's thread when the log has grown."""
+
+    def _add_cleaning(self) -> None:
+        self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
+        self._expiry = LogExpiry(
+            *(self._disk, self.directory, self.settings, self._segments, self.queues, self.index),
+            *(self._workers, self._when_done),
+        )
+        self._expiry.sync_queues = self._begin_queue_sync
+        self._removal = Removal(
+            *(self._disk, self.directory, self.log, self.queues, self._ends),
+            lambda: self._expiry.log_start,
+        )
 
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
@@ -319,6 +333,25 @@ class MessageStore:
             return PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
         return None
 
+    def begin_copy(self, offset: int) -> None:
+        """Let the empty log of a replica begin where a file of its primary's does.
+
+        Raise StoreDamaged if it is not empty, or the files have other sizes.
+        """
+        self.log.begin_copy(offset)
+        self._flusher.start_at(offset, self._clock.monotonic_ms())
+
+    def append_copy(self, data: Buffer) -> None:
+        """Store bytes of a primary's log that begin at ``copy.next_offset``.
+
+        Whole records are in the log when this returns. Raise StoreDamaged if the bytes are no
+        records of that place, and StoreError if the store can't be written to.
+        """
+        if reason := self._why_stopped():
+            self.copy.forget()
+            raise StoreError(f"the log can't be copied: {reason}", path=self.directory)
+        self.copy.append(data)
+
     def _appended(self, entries: list[Dispatched]) -> None:
         if entries:
             self._store_times.append((self.log.end, self.log.last_store_ms))
@@ -326,6 +359,7 @@ class MessageStore:
                 self._dispatch(entries)
             else:
                 self._undispatched.extend(entries)
+            self.on_written()
 
     def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
         """Call ``notify`` with True when all of the log before ``end`` is on disk.
@@ -430,7 +464,13 @@ class MessageStore:
     # Inside
 
     def _why_not_writable(self) -> str:
-        """Return why no writes are accepted now; empty if they are."""
+        """Return why no messages are accepted now; empty if they are."""
+        if self.is_replica:
+            return "message store is in slave mode, so putMessage is forbidden"
+        return self._why_stopped()
+
+    def _why_stopped(self) -> str:
+        """Return why the log can't be written to now; empty if it can."""
         if not self._is_open:
             return "the store is not open"
         if failure := self._flusher.failure or self.log.failure:

@@ -191,7 +191,7 @@ def test_a_broker_that_other_machines_reach_logs_the_warning_when_it_starts(tmp_
     ("arguments", "words"),
     [
         (["--set=listenHost=0.0.0.0"], "add --insecure if the network is trusted"),
-        (["--set=brokerRole=SLAVE"], "replicas are not supported yet"),
+        (["--set=brokerRole=SLAVE"], "give the slave a brokerId of 1 or more"),
         (["--set=listenPort=many"], "--set: listenPort: 'many' is not a whole number"),
         (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),
     ],

@@ -2,9 +2,10 @@ from orbitmq.message.host import Host
 from orbitmq.store.log.append import PutResult, PutStatus
 
 
-def test_only_two_endings_mean_that_it_is_stored() -> None:
+def test_what_disk_or_replicas_did_not_achieve_in_time_is_stored_all_the_same() -> None:
     stored = {status for status in PutStatus if status.is_stored}
-    assert stored == {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}
+    late = {PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE}
+    assert stored == {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT, *late}
 
 
 def test_the_ids_of_a_batch_are_joined_by_commas() -> None:

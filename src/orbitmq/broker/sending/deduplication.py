@@ -29,6 +29,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from orbitmq.broker.durability import Durability, with_status
 from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.sending.inbox import Inbox, OnStored, PutOutcome
 from orbitmq.broker.settings import LiveSettings
@@ -41,7 +42,6 @@ from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import unpack
-from orbitmq.store.settings import FlushMode
 
 __all__ = ["Answer", "Deduplication", "FirstReceipt"]
 
@@ -78,8 +78,16 @@ class _Send(NamedTuple):
 class Deduplication:
     """Puts sends into the ``inbox``, but for those that the log already has."""
 
-    def __init__(self, *, inbox: Inbox, store: MessageStore, settings: LiveSettings) -> None:
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        store: MessageStore,
+        settings: LiveSettings,
+        durability: Durability,
+    ) -> None:
         self.inbox = inbox
+        self._durability = durability
         self._store = store
         self._settings = settings
         # Names are topic and id. They lead to log offsets; those without a result, to repeats.
@@ -252,10 +260,9 @@ class Deduplication:
         result = _receipt(records)
         queue_id = _queue_of(records[0], topic)
         log.debug("a send to %s repeats the one at log offset %d", topic, result.offsets[0])
-        if message.wait and self._store.settings.flush_mode is FlushMode.SYNC:
-            on_disk = partial(_answer_on_disk, result, partial(answer, queue_id))
-            self._store.when_durable(result.end, on_disk)
-            self._store.flush_soon()
+        if message.wait and self._durability.waits:
+            settled = partial(_answer_settled, result, partial(answer, queue_id))
+            self._durability.wait_for(result.end, settled)
         else:
             answer(queue_id, result)
 
@@ -330,8 +337,8 @@ def _receipt(records: Sequence[RecordView]) -> FirstReceipt:
     )
 
 
-def _answer_on_disk(result: PutResult, answer: OnStored, durable: bool) -> None:
-    answer(result if durable else replace(result, status=PutStatus.FLUSH_DISK_TIMEOUT))
+def _answer_settled(result: PutResult, answer: OnStored, status: PutStatus) -> None:
+    answer(with_status(result, status))
 
 
 def _answer_cut_batch(

@@ -7,7 +7,8 @@
         │                  ├─ waited too long                     [TIMEOUT_CLEAN_QUEUE]
         │                  └─ the last write was too slow         [PCBUSY_CLEAN_QUEUE]
         ├─ too many sends wait                                    [OVERLOAD]
-        └─ too many bytes wait                                    [REJECTREQUEST]
+        ├─ too many bytes wait                                    [REJECTREQUEST]
+        └─ the broker is a slave                                  [REJECTREQUEST]
 
 All are SYSTEM_BUSY, on which clients try another broker. The words in brackets are Java's
 (``NettyRemotingAbstract``, ``BrokerFastFailure``): tools search logs for them, and for the wait and
@@ -19,7 +20,7 @@ from typing import Final
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.codes import ResponseCode
 
-__all__ = ["WAITING_BYTES_MAX", "disk_busy", "queue_full", "waited_too_long"]
+__all__ = ["WAITING_BYTES_MAX", "disk_busy", "queue_full", "slave", "waited_too_long"]
 
 WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of bodies that may wait. Ten thousand of the largest bodies would be forty gigabytes."""
@@ -39,6 +40,19 @@ size of queue: 10000'
     if waiting_bytes >= WAITING_BYTES_MAX:
         return _busy("[REJECTREQUEST]system", oldest_ms, waiting, f", {waiting_bytes} bytes")
     return None
+
+
+def slave() -> Refusal:
+    """Return the refusal of a send to a slave, in Java's words and ours.
+
+    >>> slave().remark[:66]
+    '[REJECTREQUEST]system busy, start flow control for a while. This b'
+    """
+    return Refusal(
+        ResponseCode.SYSTEM_BUSY,
+        "[REJECTREQUEST]system busy, start flow control for a while. This broker is a slave; send "
+        "to its master",
+    )
 
 
 def waited_too_long(waited_ms: int, waiting: int, *, limit_ms: int) -> Refusal | None:

@@ -4,8 +4,8 @@
 
     put ──▶ pending ──── next turn, a limited part ────▶ append ──▶ acknowledged (async flush)
                │                                            │
-               └── waited too long, or the last             └──▶ flushed or timed out (sync flush)
-                   write was too slow: refused                     ──▶ acknowledged
+               └── waited too long, or the last             └──▶ flushed, replicated, or timed out
+                   write was too slow: refused                     (sync) ──▶ acknowledged
 
 Laws:
 
@@ -25,6 +25,7 @@ from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
+from orbitmq.broker.durability import Durability, with_status
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.settings import LiveSettings
@@ -43,7 +44,6 @@ from orbitmq.store.log.append import (
     result_of,
 )
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.settings import FlushMode
 
 __all__ = ["Inbox", "OnStored", "OrderedRun", "PutOutcome", "Together"]
 
@@ -87,10 +87,13 @@ class Together(Protocol):
     def body_bytes(self) -> int:
         """The size of all bodies."""
 
-    def answer(self, stored: int, failure: PutOutcome | None, *, late: bool = False) -> None:
+    def answer(
+        self, stored: int, failure: PutOutcome | None, status: PutStatus = PutStatus.PUT_OK
+    ) -> None:
         """Answer all: the first ``stored`` ones are stored, the others failed.
 
-        The stored ones may be late: they are not known to be on disk.
+        The stored ones may be late: ``status`` says whether disk or replicas are not known to have
+        them.
         """
 
 
@@ -124,8 +127,10 @@ class Inbox:
         stats: BrokerStats,
         clock: Clock,
         call_soon: Callable[[Callable[[], None]], object],
+        durability: Durability,
     ) -> None:
         self._store = store
+        self._durability = durability
         self._settings = settings
         self._stats = stats
         self._clock = clock
@@ -344,7 +349,7 @@ class Inbox:
         of_runs = [one for one in results if isinstance(one, PutRecords)]
         for run, result in zip(runs, of_runs, strict=True):
             run.result = result
-        if self._store.settings.flush_mode is FlushMode.SYNC:
+        if self._durability.waits:
             self._wait_for_disk(singles, of_singles, now_ms)
             self._batches_wait_for_disk(runs, now_ms)
         else:
@@ -363,7 +368,7 @@ class Inbox:
     # Batches
 
     def _batches_wait_for_disk(self, runs: Sequence[_BatchRun], began_ms: int) -> None:
-        """Answer what is stored when it is flushed, and the rest now."""
+        """Answer what is stored when disk and replicas have it, and the rest now."""
         held = [run for run in runs if run.result.stored]
         self._settle_batches(
             [run for run in runs if not run.result.stored], self._now_ms - began_ms
@@ -371,16 +376,18 @@ class Inbox:
         if held:
             self._for_disk += sum([len(run.records) for run in held])
             last = held[-1].records[held[-1].result.stored - 1]
-            on_disk = partial(self._batches_on_disk, held, began_ms)
-            self._store.when_durable(last.commit_log_offset + last.size, on_disk)
-            self._store.flush_soon()
+            settled = partial(self._batches_waited, held, began_ms)
+            self._durability.wait_for(last.commit_log_offset + last.size, settled)
 
-    def _batches_on_disk(self, runs: Sequence[_BatchRun], began_ms: int, durable: bool) -> None:
+    def _batches_waited(self, runs: Sequence[_BatchRun], began_ms: int, status: PutStatus) -> None:
         self._for_disk -= sum([len(run.records) for run in runs])
-        self._settle_batches(runs, self._clock.monotonic_ms() - began_ms, late=not durable)
+        self._settle_batches(runs, self._clock.monotonic_ms() - began_ms, status)
 
     def _settle_batches(
-        self, runs: Sequence[_BatchRun], elapsed_ms: int, *, late: bool = False
+        self,
+        runs: Sequence[_BatchRun],
+        elapsed_ms: int,
+        status: PutStatus = PutStatus.PUT_OK,
     ) -> None:
         self._count([one for run in runs for one in run.records[: run.result.stored]], elapsed_ms)
         for run in runs:
@@ -390,7 +397,7 @@ class Inbox:
             for batch in run.batches:
                 count = len(batch.together.records)
                 self._waiting_bytes -= batch.together.body_bytes
-                _report_batch(batch, min(stored, count), failure, late=late)
+                _report_batch(batch, min(stored, count), failure, status)
                 stored = max(stored - count, 0)
 
     def _count(self, records: Sequence[NewRecord], elapsed_ms: int) -> None:
@@ -418,7 +425,7 @@ class Inbox:
             results = self._forward([one.message for one in taken])
             run.is_broken = not results[-1].status.is_stored
         self._now_ms = self._clock.monotonic_ms()
-        if self._store.settings.flush_mode is FlushMode.SYNC:
+        if self._durability.waits:
             self._wait_for_disk(taken, results, now_ms)
         else:
             self._settle(taken, results, self._now_ms - now_ms)
@@ -434,7 +441,7 @@ class Inbox:
     def _wait_for_disk(
         self, taken: Sequence[_Pending], results: Sequence[PutResult], began_ms: int
     ) -> None:
-        """Acknowledge what need not be flushed now, and the rest when it is flushed."""
+        """Acknowledge what need not wait now, and the rest when disk and replicas have it."""
         held, held_results = [], []
         others, other_results = [], []
         for one, result in zip(taken, results, strict=True):
@@ -447,17 +454,14 @@ class Inbox:
         self._settle(others, other_results, self._now_ms - began_ms)
         if held:
             self._for_disk += len(held)
-            end = held_results[-1].end
-            self._store.when_durable(end, partial(self._on_disk, held, held_results, began_ms))
-            self._store.flush_soon()
+            settled = partial(self._waited, held, held_results, began_ms)
+            self._durability.wait_for(held_results[-1].end, settled)
 
-    def _on_disk(
-        self, held: list[_Pending], results: list[PutResult], began_ms: int, durable: bool
+    def _waited(
+        self, held: list[_Pending], results: list[PutResult], began_ms: int, status: PutStatus
     ) -> None:
         self._for_disk -= len(held)
-        if not durable:
-            late = PutStatus.FLUSH_DISK_TIMEOUT
-            results = [msgspec.structs.replace(result, status=late) for result in results]
+        results = [with_status(result, status) for result in results]
         self._settle(held, results, self._clock.monotonic_ms() - began_ms)
 
     def _keep_held(
@@ -510,10 +514,13 @@ def _run_of(one: _Pending | _Batch) -> OrderedRun | None:
 
 
 def _report_batch(
-    batch: _Batch, stored: int, failure: PutOutcome | None, *, late: bool = False
+    batch: _Batch,
+    stored: int,
+    failure: PutOutcome | None,
+    status: PutStatus = PutStatus.PUT_OK,
 ) -> None:
     try:
-        batch.together.answer(stored, failure, late=late)
+        batch.together.answer(stored, failure, status)
     except Exception:  # the other answers are due all the same
         log.exception("%r could not be answered", batch.together)
 

@@ -2,8 +2,8 @@
 
 ::
 
-    broker accepts sends by now ─▶ broker writable ─▶ topic name valid ─▶ not a system topic ─▶
-    topic known or created ─▶ message type of the topic (a setting) ─▶ queue exists
+    not a slave ─▶ broker accepts sends by now ─▶ broker writable ─▶ topic name valid ─▶ not a
+    system topic ─▶ topic known or created ─▶ message type of the topic (a setting) ─▶ queue exists
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.broker import remarks
+from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.sending.message_types import check_type
 from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -80,6 +81,8 @@ class SendChecks:
 
     def _check(self, header: SendHeader, peer: str) -> TopicConfig:
         settings = self.settings.broker
+        if settings.is_slave:
+            raise fast_fail.slave()
         if self.clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,

@@ -177,6 +177,15 @@ class Groups:
         self.data_version = self.data_version.next(self._clock.now_ms())
         self._on_change()
 
+    def take(self, table: SubscriptionGroupTable) -> None:
+        """Replace all groups by those of the master, if the versions differ; for a slave."""
+        if table.data_version == self.data_version:
+            return
+        self._table = dict(table.subscription_group_table)
+        self._forbidden = {name: dict(topics) for name, topics in table.forbidden_table.items()}
+        self.data_version = table.data_version
+        self._on_change()
+
     # subscriptionGroup.json
 
     def to_json(self) -> str:

@@ -39,6 +39,7 @@ class ConsumerOffsets:
         self._offsets: Table = {}
         self._resets: Table = {}
         self._pulled: Table = {}
+        self._own: dict[tuple[str, int], int] = {}  # a slave's, by key and queue
         self.data_version = DataVersion(timestamp=clock.now_ms())
         """The version that replicas compare; it changes once in many commits."""
         self.changes = 0
@@ -108,6 +109,8 @@ class ConsumerOffsets:
             offsets = self._offsets[key] = {}
         before = offsets.get(queue_id, NO_OFFSET)
         offsets[queue_id] = offset
+        if self._settings.broker.is_slave:
+            self._own[key, queue_id] = offset
         if offset < before:
             log.warning(
                 "group %s moved back from offset %d to %d in queue %d of topic %s by %s",
@@ -162,6 +165,39 @@ class ConsumerOffsets:
         if not resets:
             del self._resets[key]
         return offset
+
+    # Slaves
+
+    def take(self, table: ConsumerOffsetTable) -> list[tuple[str, str, int, int]]:
+        """Take over the offsets of the master; return what groups committed here beyond them.
+
+        That is group, topic, queue and offset. Java's slave drops those, so that a group which
+        went on while the master was gone consumes again what it has consumed.
+        """
+        theirs = table.offset_table
+        further = {
+            (key, queue_id): offset
+            for (key, queue_id), offset in self._own.items()
+            if offset > theirs.get(key, {}).get(queue_id, NO_OFFSET)
+        }
+        self._own = further
+        before = {key: dict(offsets) for key, offsets in self._offsets.items()}
+        for key, offsets in theirs.items():
+            self._offsets.setdefault(key, {}).update(offsets)
+        ahead = []
+        for (key, queue_id), offset in further.items():
+            self._offsets.setdefault(key, {})[queue_id] = offset
+            topic, _, group = key.partition("@")
+            ahead.append((group, topic, queue_id, offset))
+        if self._offsets != before:
+            self.changes += 1
+        self.data_version = table.data_version or self.data_version
+        return ahead
+
+    def returned(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Note that the master has taken an offset that was committed here."""
+        if self._own.get((_key(topic, group), queue_id)) == offset:
+            del self._own[_key(topic, group), queue_id]
 
     # Removal
 

@@ -46,6 +46,12 @@ class RequestModes:
         self._table.setdefault(setting.topic, {})[setting.consumer_group] = setting
         self.changes += 1
 
+    def take(self, table: RequestModeTable) -> None:
+        """Replace all settings by those of the master; for a slave."""
+        if table.message_request_mode_map != self._table:
+            self._table = table.message_request_mode_map
+            self.changes += 1
+
     def to_json(self) -> str:
         """Return the table as the text of ``messageRequestMode.json``."""
         return RequestModeTable(message_request_mode_map=self._table).to_json().decode()

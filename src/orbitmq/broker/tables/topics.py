@@ -205,6 +205,14 @@ class Topics:
         self.touch()
         return True
 
+    def take(self, table: TopicConfigTable) -> None:
+        """Replace all topics by those of the master, if the versions differ; for a slave."""
+        if table.data_version == self.data_version or not table.topic_config_table:
+            return
+        self._table = dict(table.topic_config_table)
+        self.data_version = table.data_version
+        self._on_change(())
+
     def mark_ordered(self, names: Iterable[str]) -> None:
         """Mark topics as ordered that a nameserver's order configuration names."""
         found = [topic for name in names if (topic := self._table.get(name)) and not topic.order]

@@ -34,6 +34,10 @@ class PutStatus(enum.Enum):
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
     """Stored, but not on disk within the time allowed."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """Stored, but not by enough replicas within the time allowed."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    """Stored, but there were not enough replicas that it could be copied to."""
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
     """Not stored: the body or the topic is too long, or a batch can't be read."""
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
@@ -52,7 +56,15 @@ class PutStatus(enum.Enum):
     @property
     def is_stored(self) -> bool:
         """Whether the record is in the log."""
-        return self in (PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT)
+        return self in _STORED
+
+
+_STORED: Final = (
+    PutStatus.PUT_OK,
+    PutStatus.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE,
+)
 
 
 class Incoming(Storable, frozen=True, kw_only=True, gc=False):

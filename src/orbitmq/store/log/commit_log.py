@@ -19,7 +19,13 @@ from typing import Final, overload
 
 import msgspec
 
-from orbitmq.errors import CorruptRecord, DiskFailed, LocalProtocolError, StoreError
+from orbitmq.errors import (
+    CorruptRecord,
+    DiskFailed,
+    LocalProtocolError,
+    StoreDamaged,
+    StoreError,
+)
 from orbitmq.message import flags, properties, record
 from orbitmq.message.batch import BatchedMessage
 from orbitmq.message.buffer import Buffer
@@ -124,6 +130,16 @@ class CommitLog:
     def first_offset(self) -> int:
         """The offset of the oldest byte that is left."""
         return self._segments.first_offset
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of its files."""
+        return self._segments.segment_bytes
+
+    @property
+    def directory(self) -> str:
+        """Where its files are."""
+        return self._segments.directory
 
     def view(self, offset: int, size: int) -> memoryview | None:
         """Return ``size`` bytes of the log without copying; None unless all of them exist."""
@@ -238,21 +254,59 @@ class CommitLog:
             return [failed for _ in results], []
         return results, turn.appended
 
+    def begin_copy(self, offset: int) -> None:
+        """Let an empty log begin at an offset, at which a file of another log begins.
+
+        Raise StoreDamaged if the log is not empty, or no file of this size can begin there.
+        """
+        if self.end != self.first_offset or offset % self.segment_bytes:
+            raise StoreDamaged(
+                f"a log from {self.first_offset} to {self.end}, with files of {self.segment_bytes} "
+                f"bytes, can't begin at {offset}",
+                path=self.directory,
+                position=offset,
+            )
+        while self._segments.files:
+            self._segments.remove_last()
+        self.end = offset
+
+    def append_copy(self, data: memoryview, entries: list[Dispatched]) -> None:
+        """Append whole records of another log, or a blank, which lie in one file as they do there.
+
+        Raise StoreError if the disk is full or fails; nothing is appended then.
+        """
+        segments, offset = self._segments, self.end
+        segment = segments.segment_at(offset) or segments.add(offset - offset % self.segment_bytes)
+        segments.reserve(segment, offset, len(data))
+        segments.prepare(segment, offset)
+        store_ms = entries[-1].store_timestamp_ms if entries else 0
+        turn = _Turn(offset + len(data), max(store_ms, self.last_store_ms))
+        turn.writes.append((segment, offset, [data]))
+        self._queue_offsets.clear()  # they are read from the queues if this becomes the primary
+        self._write_out(turn)
+
     def _write(self, turn: _Turn) -> PutResult | None:
         """Write a turn; return why it could not be written."""
         if not turn.appended:
             return None
+        try:
+            self._write_out(turn)
+        except DiskFailed as error:
+            return PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+        return None
+
+    def _write_out(self, turn: _Turn) -> None:
+        """Write a turn; if the disk fails, raise DiskFailed, and nothing is written."""
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write(buffers, offset)
         except DiskFailed as error:
             log.error("append failed: %s", error)
             self._wipe(turn)
-            return PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+            raise
         self.end = turn.position
         self.last_store_ms = turn.now_ms
         self._queue_offsets.update(turn.queue_offsets)
-        return None
 
     def _wipe(self, turn: _Turn) -> None:
         """Overwrite with zeros what a failed append may have left after the end."""

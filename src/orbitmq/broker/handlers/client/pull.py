@@ -14,7 +14,7 @@ is copied here. Static topics and the broadcasting offsets of proxies are not se
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from orbitmq.broker.figures.stats import BrokerStats
@@ -76,7 +76,10 @@ _Alike: TypeAlias = dict[tuple[str, int, int, int, int], GetMessageResult]
 
 
 class PullHandlers:
-    """Serves pulls, at once or after they were held."""
+    """Serves pulls, at once or after they were held.
+
+    ``follows`` returns whether this is a slave whose master is there.
+    """
 
     def __init__(
         self,
@@ -88,8 +91,10 @@ class PullHandlers:
         held: HeldPulls,
         stats: BrokerStats,
         clock: Clock,
+        follows: Callable[[], bool] = lambda: False,
     ) -> None:
         self._settings = settings
+        self._follows = follows
         self._checks = checks
         self._offsets = offsets
         self._store = store
@@ -136,6 +141,13 @@ class PullHandlers:
     # One pull
 
     def _pull(self, connection: Connection, request: Frame) -> Response | None:
+        broker = self._settings.broker
+        if broker.is_slave and not broker.slave_read_enable:
+            raise Refusal(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy, start flow control for a while. This broker is a "
+                "slave; pull from its master, or set slaveReadEnable on both",
+            )
         pull = request.read(PullMessage)
         checked = self._checks.check(pull, request.code, connection.peer)
         began_ms = self._clock.monotonic_ms()
@@ -149,7 +161,7 @@ class PullHandlers:
                 pull.commit_offset,
                 client=connection.peer,
             )
-        code = _code(result.status, pull.queue_offset)
+        code = self._code_of(pull, checked, result)
         waits = code == ResponseCode.PULL_NOT_FOUND and pull.sys_flag & SUSPEND
         if waits:
             self._hold(connection, request, pull, checked)
@@ -257,11 +269,30 @@ class PullHandlers:
         views = tuple(result.views)
         return Response(code, answer, views, remark=status.value, body_size=result.size)
 
+    def _code_of(self, pull: PullMessage, checked: CheckedPull, result: GetMessageResult) -> int:
+        """Return the response code; a slave holds no pulls that belong to its master."""
+        code = _code(result.status, pull.queue_offset)
+        if code != ResponseCode.SUCCESS and self._redirects(checked, result):
+            return ResponseCode.PULL_RETRY_IMMEDIATELY
+        return code
+
+    def _redirects(self, checked: CheckedPull, result: GetMessageResult) -> bool:
+        """Return whether the next pull is better served by the master of this slave.
+
+        Java's slave sends all pulls of young messages to the master, even if it is gone.
+        """
+        is_own = self._suggested(checked, result) == self._settings.broker.broker_id
+        return self._follows() and not is_own
+
     def _suggested(self, checked: CheckedPull, result: GetMessageResult) -> int:
-        if not self._settings.broker.slave_read_enable:
+        broker, group = self._settings.broker, checked.group
+        if not broker.slave_read_enable:
             return _MASTER
-        group = checked.group
-        return group.which_broker_when_consume_slowly if result.from_disk else group.broker_id
+        if result.from_disk:
+            return group.which_broker_when_consume_slowly
+        if broker.is_slave and not self._follows():
+            return broker.broker_id
+        return group.broker_id
 
     # Held pulls
 
@@ -287,7 +318,7 @@ class PullHandlers:
             checked = self._checks.check(pull, held.request.code, held.connection.peer)
             began_ms = self._clock.monotonic_ms()
             result = self._read(pull, checked, alike)
-            code = _code(result.status, pull.queue_offset)
+            code = self._code_of(pull, checked, result)
             return self._answer(pull, checked, result, code, began_ms)
         except Refusal as refusal:
             return refusal.response()

@@ -1,14 +1,13 @@
-"""Replication, as operators see it on a master without replicas.
+"""Replication, as operators see it.
 
 GET_BROKER_HA_STATUS, RESET_MASTER_FLUSH_OFFSET, GET_BROKER_EPOCH_CACHE.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.bodies.replication import HARuntimeInfo
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -19,9 +18,9 @@ __all__ = ["ReplicaHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ReplicaHandlers:
-    """Serves requests about replicas, of which there are none."""
+    """Serves requests about replicas."""
 
-    store: MessageStore
+    status: Callable[[], HARuntimeInfo]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -32,11 +31,10 @@ class ReplicaHandlers:
         }
 
     def _status(self, _connection: Connection, _request: Frame) -> Response:
-        body = HARuntimeInfo(master=True, master_commit_log_max_offset=self.store.log.end)
-        return Response(body=body.to_json())
+        return Response(body=self.status().to_json())
 
     def _reset_flushed(self, _connection: Connection, _request: Frame) -> Response:
-        return Response()  # only a replica has such an offset; a master succeeds in Java too
+        return Response()  # where nothing depends on that offset, Java succeeds too
 
     def _epochs(self, _connection: Connection, _request: Frame) -> Response:
         raise Refusal(

@@ -36,16 +36,19 @@ class PlainBatch:
     def __repr__(self) -> str:
         return f"<PlainBatch of {len(self.records)} from {self._connection.peer}>"
 
-    def answer(self, stored: int, failure: PutOutcome | None, *, late: bool = False) -> None:
+    def answer(
+        self, stored: int, failure: PutOutcome | None, status: PutStatus = PutStatus.PUT_OK
+    ) -> None:
         """Answer all: the first ``stored`` ones are stored, the others failed.
 
-        The stored ones may be late: they are not known to be on disk.
+        The stored ones may be late: ``status`` says whether disk or replicas are not known to have
+        them.
         """
         opaques, records, placed = self._opaques, self.records, self._placed()
         self._count(stored)
-        if late:
+        if status is not PutStatus.PUT_OK:
             for opaque, one, record in zip(opaques[:stored], placed, records, strict=False):
-                self._on_failure(self._connection, opaque, one, _late(record))
+                self._on_failure(self._connection, opaque, one, _late(record, status))
         elif stored:
             self._connection.respond_together(self._form.frames(opaques[:stored], placed))
         if failure is not None:
@@ -62,9 +65,9 @@ class PlainBatch:
         """Do nothing with the number of stored ones."""
 
 
-def _late(record: NewRecord) -> PutResult:
+def _late(record: NewRecord, status: PutStatus) -> PutResult:
     return PutResult(
-        status=PutStatus.FLUSH_DISK_TIMEOUT,
+        status=status,
         queue_offset=record.queue_offset,
         offsets=(record.commit_log_offset,),
         end=record.commit_log_offset + record.size,

@@ -1,0 +1,170 @@
+"""What a replica asks its master for, besides the log: tables, and how far its log reaches.
+
+::
+
+    every 10 s ─▶ topics ─▶ groups ─▶ consumer offsets ─▶ delay offsets ─▶ request modes
+                                            │
+                                            └─▶ offsets that were committed here, while the master
+                                                was gone, and are further than its own: sent back
+
+A question that fails is asked again in the next round; the others are asked all the same. Java
+(``SlaveSynchronize``) asks the same, every minute since 5.x and every ten seconds before.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from orbitmq.errors import BrokerError, InvalidBody, OrbitError
+from orbitmq.net.address import Address
+from orbitmq.net.dialer import Dialer
+from orbitmq.replication.follower import LogRange
+from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.group import SubscriptionGroupTable
+from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from orbitmq.wire.bodies.pop import RequestModeTable
+from orbitmq.wire.bodies.topic import TopicConfigTable
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import Header, NoFields
+from orbitmq.wire.headers.admin import GetAllSubscriptionGroup, GetAllTopicConfig
+from orbitmq.wire.headers.offset import UpdateConsumerOffset
+from orbitmq.wire.json.body import Body
+
+__all__ = ["MasterTables", "MetadataSync", "OwnOffset"]
+
+log = logging.getLogger("orbitmq.replication")
+
+T = TypeVar("T", bound=Body)
+
+_PERIOD_S: Final = 10.0
+
+
+class OwnOffset(NamedTuple):
+    """An offset that a group committed here."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class MasterTables(Protocol):
+    """Where the tables of the master go."""
+
+    def take_topics(self, table: TopicConfigTable) -> None:
+        """Replace the topics, if the version differs."""
+
+    def take_groups(self, table: SubscriptionGroupTable) -> None:
+        """Replace the groups, if the version differs."""
+
+    def take_offsets(self, table: ConsumerOffsetTable) -> Sequence[OwnOffset]:
+        """Take the offsets over; return those that are further here than at the master."""
+
+    def returned(self, own: OwnOffset) -> None:
+        """Note that the master has taken an offset."""
+
+    def take_delay_offsets(self, table: DelayOffsetTable) -> None:
+        """Replace the progress of delay levels."""
+
+    def take_request_modes(self, table: RequestModeTable) -> None:
+        """Replace how groups read topics."""
+
+
+class MetadataSync:
+    """Asks the master at ``address``, once it is known; ``run`` it as a task."""
+
+    def __init__(self, dialer: Dialer, tables: MasterTables) -> None:
+        self._dialer = dialer
+        self._tables = tables
+        self._failing: set[object] = set()
+        self._known = asyncio.Event()
+        self.address: Address | None = None
+        """Where clients reach the master."""
+
+    def __repr__(self) -> str:
+        return f"<MetadataSync with {self.address}>"
+
+    def follow(self, address: Address) -> None:
+        """Ask the master at an address from now on."""
+        if address != self.address:
+            self.address = address
+            self._known.set()
+
+    async def log_range(self) -> LogRange | None:
+        """Return from where to where the master's log goes; None if no master is known.
+
+        Raise OrbitError if it does not say.
+        """
+        if self.address is None:
+            return None
+        table = (await self._ask(KVTable, code=RequestCode.GET_BROKER_RUNTIME_INFO)).table
+        try:
+            return LogRange(int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]))
+        except (KeyError, ValueError) as error:
+            raise InvalidBody(f"the runtime info of {self.address} has no log: {error}") from error
+
+    async def run(self) -> None:
+        """Take the tables over until cancelled, at once when the master changes."""
+        while True:
+            self._known.clear()
+            if self.address is not None:
+                await self.round()
+            try:
+                async with asyncio.timeout(_PERIOD_S):
+                    await self._known.wait()
+            except TimeoutError:
+                pass
+
+    async def round(self) -> None:
+        """Take all tables over once; failures are logged."""
+        for step in (self._topics, self._groups, self._offsets, self._delays, self._modes):
+            try:
+                await step()
+            except OrbitError as error:
+                if step not in self._failing:
+                    log.warning(
+                        "tables of the master %s are not taken over: %s", self.address, error
+                    )
+                self._failing.add(step)
+            else:
+                self._failing.discard(step)
+
+    async def _topics(self) -> None:
+        self._tables.take_topics(await self._ask(TopicConfigTable, GetAllTopicConfig()))
+
+    async def _groups(self) -> None:
+        self._tables.take_groups(await self._ask(SubscriptionGroupTable, GetAllSubscriptionGroup()))
+
+    async def _offsets(self) -> None:
+        code = RequestCode.GET_ALL_CONSUMER_OFFSET
+        for own in self._tables.take_offsets(await self._ask(ConsumerOffsetTable, code=code)):
+            await self._request(
+                UpdateConsumerOffset(
+                    consumer_group=own.group,
+                    topic=own.topic,
+                    queue_id=own.queue_id,
+                    commit_offset=own.offset,
+                )
+            )
+            self._tables.returned(own)
+
+    async def _delays(self) -> None:
+        code = RequestCode.GET_ALL_DELAY_OFFSET
+        self._tables.take_delay_offsets(await self._ask(DelayOffsetTable, code=code))
+
+    async def _modes(self) -> None:
+        code = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
+        self._tables.take_request_modes(await self._ask(RequestModeTable, code=code))
+
+    async def _ask(
+        self, body: type[T], header: Header | None = None, code: RequestCode | None = None
+    ) -> T:
+        return body.from_json(await self._request(header or NoFields(), code))
+
+    async def _request(self, header: Header, code: RequestCode | None = None) -> bytes:
+        assert self.address is not None
+        answer = await self._dialer.request(self.address, header, code=code)
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerError.of(answer.code, answer.remark, address=str(self.address))
+        return bytes(answer.body)

@@ -1,0 +1,207 @@
+"""The replica's end: a connection to the primary, kept up as long as the broker runs.
+
+::
+
+    no address ─▶ wait ─▶ connect ─▶ follow ─┬─ ended, silent, disk full ─▶ pause ─▶ connect again
+                                             └─ logs diverged ─▶ long pause, the error stays visible
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from orbitmq.clock import Clock
+from orbitmq.errors import LogsDiverged, OrbitError
+from orbitmq.message.buffer import Buffer
+from orbitmq.net.address import Address
+from orbitmq.net.transport.network import Network
+from orbitmq.net.transport.tcp import TcpNetwork
+from orbitmq.replication.follower import LogFollower, LogRange
+from orbitmq.replication.settings import ReplicationSettings
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.settings import FlushMode
+from orbitmq.wire.epoch_stream import LinkState
+
+__all__ = ["Replica"]
+
+log = logging.getLogger("orbitmq.replication")
+
+_CONNECT_S: Final = 3.0
+_PAUSE_S: Final = 1.0
+"""Java's pauses for 5 s; a master that restarts is followed again sooner."""
+_LONG_PAUSE_S: Final = 60.0
+_TICK_S: Final = 0.5
+
+
+class Replica:
+    """Copies the log of the primary at ``address``, which may change; ``run`` it as a task.
+
+    ``primary_range`` returns from where to where the primary's log goes; None if it is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        settings: Callable[[], ReplicationSettings],
+        clock: Clock,
+        primary_range: Callable[[], Awaitable[LogRange | None]],
+        network: Network | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._primary_range = primary_range
+        self._network = network or TcpNetwork()
+        self.follower = LogFollower(store, settings, clock.monotonic_ms())
+        """What it has, and does."""
+        self._address: Address | None = settings().master()
+        self._is_fixed = self._address is not None
+        self._changed = asyncio.Event()
+        self._link: _PrimaryLink | None = None
+        self.failure: OrbitError | None = None
+        """Why it doesn't follow now; None if it does."""
+        self.heard_at_ms = 0
+        """When something came from the primary, in milliseconds since 1970; 0: never."""
+        self.said_at_ms = 0
+        """When something was last reported to it."""
+
+    def __repr__(self) -> str:
+        return f"<Replica of {self._address}, {self.follower!r}>"
+
+    @property
+    def address(self) -> Address | None:
+        """Where the primary listens for replicas."""
+        return self._address
+
+    def follow(self, address: Address) -> None:
+        """Follow the primary at an address, unless ``haMasterAddress`` says which."""
+        if self._is_fixed or address == self._address:
+            return
+        log.info("the primary to follow is %s; before, it was %s", address, self._address)
+        self._address = address
+        self._changed.set()
+        if self._link is not None:
+            self._link.end()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        try:
+            while True:
+                if self._address is None:
+                    await self._changed.wait()
+                    continue
+                self._changed.clear()
+                pause_s = await self._follow_once(self._address)
+                try:
+                    async with asyncio.timeout(pause_s):
+                        await self._changed.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            if self._link is not None:
+                self._link.end()
+            self.follower.state = LinkState.SHUTDOWN
+
+    async def _follow_once(self, address: Address) -> float:
+        """Follow over one connection; return how long to wait before the next."""
+        try:
+            primary = await self._primary_range() if self.follower.is_empty else None
+            link = _PrimaryLink(self.follower, self._store, self._clock, primary)
+            async with asyncio.timeout(_CONNECT_S):
+                await self._network.connect(link, address, tls=None)
+        except (OSError, TimeoutError, OrbitError) as error:
+            if self.failure is None:
+                log.warning("the primary %s can't be followed, it is retried: %s", address, error)
+            self.failure = error if isinstance(error, OrbitError) else OrbitError(str(error))
+            return _PAUSE_S
+        log.info("following the primary %s from offset %d on", address, self._store.log.end)
+        self._link, before = link, self.failure
+        self.failure = None
+        while not link.closed.is_set():
+            try:
+                async with asyncio.timeout(_TICK_S):
+                    await link.closed.wait()
+            except TimeoutError:
+                link.tick()
+            self.heard_at_ms = link.heard_at_ms or self.heard_at_ms
+            self.said_at_ms = link.said_at_ms or self.said_at_ms
+        self._link = None
+        self.failure = link.failure
+        if self.failure is not None and str(self.failure) != str(before):
+            log.error("the primary %s is not followed: %s", address, self.failure)
+        elif self.failure is None:
+            log.warning("the connection to the primary %s ended", address)
+        return _LONG_PAUSE_S if isinstance(self.failure, LogsDiverged) else _PAUSE_S
+
+
+class _PrimaryLink(asyncio.Protocol):
+    def __init__(
+        self,
+        follower: LogFollower,
+        store: MessageStore,
+        clock: Clock,
+        primary: LogRange | None,
+    ) -> None:
+        self._follower = follower
+        self._store = store
+        self._clock = clock
+        self._primary = primary
+        self._transport: asyncio.Transport | None = None
+        self.closed = asyncio.Event()
+        self.failure: OrbitError | None = None
+        self.heard_at_ms = 0
+        self.said_at_ms = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._guarded(
+            lambda: self._say(self._follower.connected(self._primary, self._clock.monotonic_ms()))
+        )
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._follower.disconnected()
+        self.closed.set()
+
+    def data_received(self, data: Buffer) -> None:
+        if not self.closed.is_set() and self.failure is None:
+            self.heard_at_ms = self._clock.now_ms()
+            self._guarded(lambda: self._take(data))
+
+    def _take(self, data: Buffer) -> None:
+        before = self._store.log.end
+        try:
+            self._follower.receive(data, self._clock.monotonic_ms())
+        finally:
+            self._report()
+            end = self._store.log.end
+            if end > before and self._store.settings.flush_mode is FlushMode.SYNC:
+                self._store.when_durable(end, lambda _durable: self._report())
+                self._store.flush_soon()
+
+    def tick(self) -> None:
+        if self._follower.is_silent(self._clock.monotonic_ms()):
+            log.warning("the primary is silent, the connection is closed")
+            self.end()
+        else:
+            self._report()
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _report(self) -> None:
+        self._say(self._follower.report_due(self._clock.monotonic_ms()))
+
+    def _say(self, data: bytes) -> None:
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+            self.said_at_ms = self._clock.now_ms()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Do a step; end the connection if it fails."""
+        try:
+            step()
+        except OrbitError as error:
+            self.failure = error
+            self.end()

@@ -1,0 +1,111 @@
+"""What a replica asks its master for; brokers on both ends are in the tests of the broker."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from orbitmq.errors import InvalidBody
+from orbitmq.net.address import Address
+from orbitmq.net.dialer import Dialer
+from orbitmq.net.listener import Listener
+from orbitmq.replication.follower import LogRange
+from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
+from orbitmq.testing.clocks import VirtualClock, run_virtual
+from orbitmq.testing.links import MemoryNetwork
+from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.group import SubscriptionGroupTable
+from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from orbitmq.wire.bodies.pop import RequestModeTable
+from orbitmq.wire.bodies.topic import DataVersion, TopicConfigTable
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.offset import UpdateConsumerOffset
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.session import Response
+
+HERE = Address("127.0.0.1", 10911)
+OWN = OwnOffset("billing", "orders", 3, 77)
+RANGE = {"commitLogMinOffset": "4096", "commitLogMaxOffset": "9000"}
+BODIES: dict[int, Body] = {
+    RequestCode.GET_ALL_TOPIC_CONFIG: TopicConfigTable(data_version=DataVersion(counter=5)),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: SubscriptionGroupTable(
+        data_version=DataVersion(counter=6)
+    ),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: ConsumerOffsetTable(offset_table={"orders@g": {0: 9}}),
+    RequestCode.GET_ALL_DELAY_OFFSET: DelayOffsetTable(offset_table={3: 12}),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: RequestModeTable(),
+    RequestCode.GET_BROKER_RUNTIME_INFO: KVTable(table=RANGE),
+}
+
+
+class Tables:
+    """Takes what comes, and has an offset that the master has not."""
+
+    def __init__(self) -> None:
+        self.taken: list[object] = []
+        self.given_back: list[OwnOffset] = []
+
+    def take_topics(self, table: TopicConfigTable) -> None:
+        self.taken.append(table)
+
+    def take_groups(self, table: SubscriptionGroupTable) -> None:
+        self.taken.append(table)
+
+    def take_offsets(self, table: ConsumerOffsetTable) -> Sequence[OwnOffset]:
+        self.taken.append(table)
+        return [OWN]
+
+    def returned(self, own: OwnOffset) -> None:
+        self.given_back.append(own)
+
+    def take_delay_offsets(self, table: DelayOffsetTable) -> None:
+        self.taken.append(table)
+
+    def take_request_modes(self, table: RequestModeTable) -> None:
+        self.taken.append(table)
+
+
+def test_all_tables_are_taken_and_one_that_fails_is_no_reason_to_skip_others() -> None:
+    asked: list[UpdateConsumerOffset] = []
+    refused = {int(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)}
+
+    def serve(_connection: object, request: Frame) -> Response:
+        if request.code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            asked.append(request.read(UpdateConsumerOffset))
+            return Response()
+        if request.code in refused:
+            return Response(1, remark="not now")
+        return Response(body=BODIES[request.code].to_json())
+
+    async def main(_clock: VirtualClock) -> None:
+        network, tables = MemoryNetwork(), Tables()
+        async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
+            sync = MetadataSync(dialer, tables)
+            assert await sync.log_range() is None
+            sync.follow(HERE)
+            assert await sync.log_range() == LogRange(4096, 9000)
+            await sync.round()
+            assert len(tables.taken) == 4
+            [update] = asked
+            assert (update.queue_id, update.commit_offset) == (OWN.queue_id, OWN.offset)
+            assert tables.given_back == [OWN]
+            refused.clear()
+            await sync.round()
+            assert len(tables.taken) == 9
+
+    run_virtual(main)
+
+
+def test_a_master_that_does_not_say_where_its_log_is_is_an_error() -> None:
+    def serve(_connection: object, _request: Frame) -> Response:
+        return Response(body=KVTable(table={}).to_json())
+
+    async def main(_clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
+            sync = MetadataSync(dialer, Tables())
+            sync.follow(HERE)
+            with pytest.raises(InvalidBody, match="has no log"):
+                await sync.log_range()
+
+    run_virtual(main)

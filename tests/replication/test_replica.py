@@ -1,0 +1,72 @@
+"""The connection of a replica: it is kept up, and follows where the master goes."""
+
+import asyncio
+
+import pytest
+
+from orbitmq.errors import LogsDiverged
+from orbitmq.net.address import Address
+from orbitmq.store.settings import FlushMode
+from orbitmq.testing.links import MemoryNetwork
+from tests.replication.test_primary import HERE, Scene, play
+from tests.replication.worlds import a_store, fill, filled, log_bytes
+
+
+@pytest.mark.parametrize("mode", FlushMode)
+def test_it_comes_back_after_cuts_and_silence(mode: FlushMode) -> None:
+    async def scene(world: Scene) -> None:
+        store = a_store(replica=True, mode=mode)
+        replica = world.replica(store)
+        task = asyncio.create_task(replica.run())
+        for number in range(4):
+            await world.go_on(2)
+            fill(world.store, 10, first=30 + number * 10)
+            await world.clock.sleep(0.0015)
+            if number % 2:
+                world.network.cut()
+            else:
+                world.network.carries = False
+                await world.go_on(30)
+                world.network.carries = True
+        await world.go_on(10)
+        assert log_bytes(store) == log_bytes(world.store)
+        assert replica.failure is None
+        assert world.acks.reached == world.store.log.end
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    play(scene, filled())
+
+
+def test_an_address_that_was_set_stays() -> None:
+    async def scene(world: Scene) -> None:
+        replica = world.replica(a_store(replica=True))
+        replica.follow(Address("127.0.0.1", 1))
+        assert replica.address == HERE
+
+    play(scene, filled())
+
+
+def test_after_a_divergence_the_error_stays_and_so_does_the_log() -> None:
+    async def scene(world: Scene) -> None:
+        store = a_store(replica=True)
+        replica = world.replica(store)
+        task = asyncio.create_task(replica.run())
+        await world.go_on(2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        other = Scene(world.clock, filled(35, first=500))
+        other.network = MemoryNetwork(delay_s=0.001)
+        other.primary._network = other.network
+        await other.primary.start(HERE)
+        replica = other.replica(store)
+        task = asyncio.create_task(replica.run())
+        before = log_bytes(store)
+        await other.go_on(30)
+        assert isinstance(replica.failure, LogsDiverged)
+        assert log_bytes(store) == before
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await other.primary.close()
+
+    play(scene, filled())
