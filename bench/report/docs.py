@@ -54,6 +54,16 @@ same work, and is here for completeness.
 
 {spark}
 
+The same from a store directory, without a broker, from `bench/results/store_scan.json`; each body's
+checksum is compared:
+
+{scan}
+
+All columns and properties as Parquet: `orbitmq pipeline archive` against Spark's Kafka source and
+its Parquet writer, for {archived:,} messages, from `bench/results/archive.json`.
+
+{archive}
+
 ## Parts
 
 CPU time in µs, the best of some rounds, from `bench/results/codec.json` and
@@ -161,15 +171,25 @@ def _warm_ups(run: Run) -> list[str]:
 
 
 def _others(results: Path) -> str:
-    spark, codec, append, recover = (
+    spark, scan, archive, codec, append, recover = (
         json.loads((results / f"{name}.json").read_text())
-        for name in ("spark", "codec", "append", "recover")
+        for name in ("spark", "store_scan", "archive", "codec", "append", "recover")
     )
     turns = append["figures"][0]["microseconds"]
     return _OTHERS.format(
         messages=spark["messages"],
         kafka=spark["kafka"],
         spark=_spark(spark["queries"]),
+        scan=_spark(scan["queries"]),
+        archived=archive["messages"],
+        archive=_table(
+            ["", "CPU", "wall"],
+            [
+                [name, number(spent[who]["cpu_s"]), number(spent[who]["wall_s"])]
+                for name, who in _ARCHIVES.items()
+                for spent in [archive["spent"]]
+            ],
+        ),
         parts=_table(
             ["", "µs", "aim"],
             [
@@ -193,6 +213,13 @@ def _others(results: Path) -> str:
             ],
         ),
     )
+
+
+_ARCHIVES: Final = {
+    "from a topic": "orbitmq",
+    "from a store": "orbitmq's store",
+    "Kafka's topic through Spark": "Kafka",
+}
 
 
 def _spark(queries: dict[str, Any]) -> str:
