@@ -93,9 +93,11 @@ FLOORS: Mapping[str, Room] = {
             columns: options cluster pulling
             reading: options cluster pulling columns
             streaming: options cluster pulling columns reading
-            writing: options cluster
+            locations:
+            writing: options cluster locations
             store_source: options pulling columns reading streaming
-            jobs: options cluster pulling columns reading streaming writing store_source
+            jobs: options cluster pulling columns reading streaming writing store_source \
+                locations
             """
         ),
         roof=frozenset({"source", "sessions", "java", "pruning"}),

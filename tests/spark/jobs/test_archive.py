@@ -15,9 +15,9 @@ from orbitmq.errors import DataLost, InvalidInput, LocationInUse
 from orbitmq.spark.jobs import archive as job
 from orbitmq.spark.jobs.archive import FileOptions, archive, watch
 from orbitmq.spark.jobs.archiving.directory import OWN
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.sources import Span, Topics, rows
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import locked
 from orbitmq.spark.schema import READ_COLUMNS
 
 PLACE = ("broker", "queue_id", "queue_offset")

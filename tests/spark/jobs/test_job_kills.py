@@ -22,10 +22,10 @@ from orbitmq.embedded import RunningCluster
 from orbitmq.randomness import SeededRandomness
 from orbitmq.spark.jobs.archive import archive
 from orbitmq.spark.jobs.archiving.rows import Archive
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.replay import replay
 from orbitmq.spark.jobs.replaying.ledger import Ledger
 from orbitmq.spark.jobs.sources import Topics, rows
+from orbitmq.spark.locations.location import Location
 from tests.architecture.sources import ROOT
 
 KILLS = 10 if os.environ.get("ORBITMQ_SOAK") == "1" else 1

@@ -15,10 +15,10 @@ from orbitmq.embedded import RunningCluster
 from orbitmq.errors import InvalidInput, LocationInUse
 from orbitmq.message.properties import RESERVED
 from orbitmq.spark.jobs.archive import archive
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.replay import Archive, Rate, replay, replay_counts
 from orbitmq.spark.jobs.sources import Span, Store, Topics, rows
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import locked
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
 
 KEPT = ("value", "key", "tags", "flag", "body_crc")

@@ -10,6 +10,7 @@ from orbitmq.errors import OrbitError, RequestTimeout
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus, StoredMessage
+from orbitmq.spark.locations.location import Location
 from orbitmq.spark.writing.check_answers import ORBIT_WRITE
 from orbitmq.spark.writing.half_list import Half, HalfListHead, HalfListWriter
 from orbitmq.spark.writing.ledger_files import LedgerFiles
@@ -40,17 +41,22 @@ class CrashingFiles(LedgerFiles):
 
     def __init__(self, directory: Path, steps: Steps) -> None:
         super().__init__(str(directory))
+        self._files = _CrashingLocation(directory, steps)
+
+
+class _CrashingLocation(Location):
+    def __init__(self, directory: Path, steps: Steps) -> None:
+        super().__init__(str(directory))
         self._steps = steps
 
-    def create(self, name: str, content: bytes) -> bytes:
+    def _write(self, name: str, data: bytes, *, replaces: bool) -> None:
         self._steps.next()
-        found = super().create(name, content)
+        super()._write(name, data, replaces=replaces)
         self._steps.next()
-        return found
 
-    def replace(self, name: str, content: bytes) -> None:
-        self._steps.next()
-        super().replace(name, content)
+    def _into_place(self, staged: str, path: str, *, replaces: bool) -> None:
+        self._steps.next()  # with a staged file on the disk
+        super()._into_place(staged, path, replaces=replaces)
         self._steps.next()
 
     @contextmanager
@@ -60,12 +66,12 @@ class CrashingFiles(LedgerFiles):
             self._steps.next()  # with a part of the file on the disk
         self._steps.next()
 
-    def delete(self, name: str) -> None:
-        super().delete(name)
+    def remove(self, name: str) -> None:
+        super().remove(name)
         self._steps.next()
 
-    def delete_folder(self, name: str) -> None:
-        super().delete_folder(name)
+    def remove_folder(self, folder: str) -> None:
+        super().remove_folder(folder)
         self._steps.next()
 
 

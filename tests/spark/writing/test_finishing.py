@@ -7,7 +7,7 @@ import pytest
 
 from orbitmq.blocking import TransactionState
 from orbitmq.errors import CommitIncomplete, LedgerDamaged
-from orbitmq.spark.writing import ledger_files
+from orbitmq.spark.locations import location
 from orbitmq.spark.writing.check_answers import CheckAnswers
 from orbitmq.spark.writing.finishing import clean_up, finish, give_up
 from orbitmq.spark.writing.ledger import Ledger, LedgerWrite, State, attempt_file
@@ -24,7 +24,7 @@ ROWS = Counter(dict.fromkeys(range(7), 1))
 @pytest.fixture(autouse=True)
 def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes crash here, disks don't; thousands of syncs would take a minute."""
-    monkeypatch.setattr(ledger_files, "_sync", lambda _path, _mode: None)
+    monkeypatch.setattr(location, "_sync", lambda _path: None)
 
 
 def run_batch(files: LedgerFiles, broker: Broker, attempt: str) -> None:

@@ -2,10 +2,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 
 from orbitmq.errors import InvalidOption, LedgerDamaged
 from orbitmq.spark.writing.ledger_files import LedgerFiles
+from tests.spark.faulty_location import BucketLocation
 
 
 @pytest.fixture(params=["local", "other"])
@@ -13,8 +13,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> LedgerFiles:
     """Files on a local disk, and on a file system that is not known to be one."""
     found = LedgerFiles(str(tmp_path))
     if request.param == "other":
-        found._fs, found._root = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()), ""
-        found._is_local = False
+        found._files = BucketLocation(str(tmp_path))
     return found
 
 
@@ -74,3 +73,5 @@ def test_folders_are_deleted(files: LedgerFiles) -> None:
 def test_a_location_that_cannot_be_opened_is_named() -> None:
     with pytest.raises(InvalidOption, match="ledgerLocation 'nosuch://bucket' can't be opened"):
         LedgerFiles("nosuch://bucket")
+    with pytest.raises(InvalidOption, match="give an absolute path"):
+        LedgerFiles("ledger")

@@ -43,11 +43,11 @@ from orbitmq.spark.jobs.archiving.feeds import Feed, topic_feed
 from orbitmq.spark.jobs.archiving.files import FileOptions
 from orbitmq.spark.jobs.archiving.run import Archived, TaskReport, TaskWrites, archive_once
 from orbitmq.spark.jobs.archiving.store_feed import store_feed
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.parallelism import parallelism
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Topics
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import locked
 
 __all__ = ["Archived", "FileOptions", "archive", "watch"]
 

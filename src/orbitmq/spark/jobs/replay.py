@@ -28,8 +28,6 @@ from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.cluster.cluster import cluster_for
 from orbitmq.spark.jobs.archiving.rows import Archive, archived_rows
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.parallelism import parallelism
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.replaying.copies import COPIED, STORE_BROKER, assigned
@@ -38,6 +36,8 @@ from orbitmq.spark.jobs.replaying.pace import Rate
 from orbitmq.spark.jobs.replaying.sink import FORMAT, PLAN, ReplaySink, SinkPlan
 from orbitmq.spark.jobs.replaying.target import target_queues
 from orbitmq.spark.jobs.sources import EVERYTHING, Span, Store, Topics, rows
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import locked
 from orbitmq.spark.options.options import read_options, write_options
 from orbitmq.spark.schema import READ_COLUMNS
 from orbitmq.spark.store_source.schema import STORE_COLUMNS

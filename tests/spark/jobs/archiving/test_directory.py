@@ -7,7 +7,7 @@ import pytest
 from orbitmq.errors import LocationDamaged
 from orbitmq.spark.jobs.archiving.directory import ArchiveDirectory
 from orbitmq.spark.jobs.archiving.manifest import ArchivedFile, Manifest
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from orbitmq.errors import InvalidInput
 from orbitmq.spark.columns.arrow_schema import arrow_schema
 from orbitmq.spark.jobs.archiving.files import FileOptions, PartitionedFiles, by_day, folder_of
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 SCHEMA = arrow_schema(["queue_offset", "timestamp", "value", "tags", "properties"])
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)

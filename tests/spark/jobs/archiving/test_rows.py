@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from orbitmq.errors import InvalidInput, LocationInUse
 from orbitmq.spark.jobs.archiving.directory import ArchiveDirectory
 from orbitmq.spark.jobs.archiving.rows import Archive, archived_rows
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.sources import Span
+from orbitmq.spark.locations.location import Location
 from tests.spark.jobs.archiving.test_run import BEGIN, A, B, Queues, filled, run
 
 

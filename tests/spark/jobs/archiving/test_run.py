@@ -17,10 +17,10 @@ from orbitmq.spark.jobs.archiving.files import FileOptions
 from orbitmq.spark.jobs.archiving.manifest import ArchivedRange, Manifest, ends_by_queue
 from orbitmq.spark.jobs.archiving.plan import dealt, loss, planned
 from orbitmq.spark.jobs.archiving.run import Archived, TaskReport, TaskWrites, archive_once
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 from orbitmq.spark.offsets import Range, Slice
 from tests.spark.fake_cluster import FakeClock
-from tests.spark.jobs.faulty_location import BucketLocation, Crash, FaultyLocation
+from tests.spark.faulty_location import BucketLocation, Crash, FaultyLocation
 
 BEGIN = datetime(2026, 11, 18, 22, tzinfo=UTC)
 A, B = MessageQueue("orders", "a", 0), MessageQueue("refunds", "b", 1)

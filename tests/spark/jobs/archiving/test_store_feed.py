@@ -12,8 +12,8 @@ from orbitmq.errors import InvalidInput, StoreDamaged
 from orbitmq.spark.jobs.archive import archive
 from orbitmq.spark.jobs.archiving.directory import ArchiveDirectory
 from orbitmq.spark.jobs.archiving.store_feed import by_topic, store_feed
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.sources import Span, Store, rows
+from orbitmq.spark.locations.location import Location
 from orbitmq.spark.store_source.schema import STORE_COLUMNS
 
 

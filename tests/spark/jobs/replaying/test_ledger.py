@@ -7,8 +7,8 @@ import pytest
 
 from orbitmq.errors import InvalidInput, LocationDamaged
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.replaying.ledger import Ledger, QueueProgress, ReplayIdentity
+from orbitmq.spark.locations.location import Location
 
 SOURCE, TARGET = MessageQueue("%DLQ%a|b", "broker a/1", 3), MessageQueue("again", "b", 0)
 WHAT = ReplayIdentity(source="<Archive x>", target="again at n:1", where="tags = 'a'")

@@ -23,7 +23,7 @@ from orbitmq.spark.jobs.replaying.ledger import Ledger
 from orbitmq.spark.jobs.replaying.pace import Pace, Rate
 from orbitmq.spark.jobs.replaying.sender import SETTLE_MS, QueueReplay, pieces
 from tests.spark.fake_cluster import FakeClock
-from tests.spark.jobs.faulty_location import Crash, FaultyLocation
+from tests.spark.faulty_location import Crash, FaultyLocation
 
 SOURCE, QUEUE = MessageQueue("orders", "a", 0), MessageQueue("again", "b", 1)
 COUNT = 23

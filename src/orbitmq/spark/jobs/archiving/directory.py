@@ -11,7 +11,7 @@ from typing import Final
 from orbitmq.errors import LocationDamaged
 from orbitmq.randomness import SystemRandomness
 from orbitmq.spark.jobs.archiving.manifest import FORMAT, ArchivedFile, Manifest
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 __all__ = ["OWN", "ArchiveDirectory"]
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from orbitmq.errors import InvalidInput
 from orbitmq.spark.jobs.archiving.manifest import ArchivedFile
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 __all__ = ["COMPRESSIONS", "FileOptions", "PartitionedFiles", "by_day", "folder_of"]
 

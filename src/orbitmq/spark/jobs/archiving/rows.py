@@ -13,8 +13,8 @@ from orbitmq.errors import InvalidInput, LocationInUse
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.jobs.archiving.directory import ArchiveDirectory
 from orbitmq.spark.jobs.archiving.manifest import Manifest
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.sources import EVERYTHING, Span
+from orbitmq.spark.locations.location import Location
 from orbitmq.spark.store_source.schema import store_schema
 
 __all__ = ["Archive", "ArchivedRows", "archived_rows"]

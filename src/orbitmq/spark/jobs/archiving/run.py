@@ -19,8 +19,8 @@ from orbitmq.spark.jobs.archiving.manifest import (
     Manifest,
     merged_ends,
 )
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import Owner
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import Owner
 
 __all__ = ["Archived", "TaskReport", "TaskWrites", "archive_once"]
 

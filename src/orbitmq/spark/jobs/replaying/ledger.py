@@ -23,7 +23,7 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 __all__ = ["Ledger", "QueueProgress", "ReplayIdentity"]
 

@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from orbitmq.clock import SystemClock, pause
 from orbitmq.message.model import MessageQueue
 from orbitmq.randomness import SystemRandomness
-from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.replaying.copies import copies
 from orbitmq.spark.jobs.replaying.ledger import Ledger
 from orbitmq.spark.jobs.replaying.pace import Pace, Rate
 from orbitmq.spark.jobs.replaying.sender import QueueReplay
 from orbitmq.spark.jobs.replaying.target import ClusterTarget
+from orbitmq.spark.locations.location import Location
 from orbitmq.spark.options.options import WriteOptions, write_options
 
 __all__ = ["FORMAT", "PLAN", "ReplaySink", "SinkPlan"]

@@ -26,7 +26,7 @@ import msgspec
 from orbitmq.clock import Clock, SystemClock, utc_text
 from orbitmq.errors import LocationInUse
 from orbitmq.randomness import SystemRandomness
-from orbitmq.spark.jobs.locations.location import Location, local_path
+from orbitmq.spark.locations.location import Location, local_path
 from orbitmq.threads import Event, start_thread
 
 __all__ = ["LEASE_MS", "Owner", "locked"]

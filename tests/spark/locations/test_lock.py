@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import LocationInUse
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import LEASE_MS, locked
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import LEASE_MS, locked
 from tests.spark.fake_cluster import FakeClock
-from tests.spark.jobs.faulty_location import BucketLocation
+from tests.spark.faulty_location import BucketLocation
 
 HOLDS = """
 import sys
-from orbitmq.spark.jobs.locations.location import Location
-from orbitmq.spark.jobs.locations.lock import locked
+from orbitmq.spark.locations.location import Location
+from orbitmq.spark.locations.lock import locked
 with locked(Location(sys.argv[1]), "own"):
     print("held", flush=True)
     sys.stdin.read()

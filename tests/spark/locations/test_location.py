@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import InvalidInput, LocationDamaged
-from orbitmq.spark.jobs.locations.location import Location, local_path
-from tests.spark.jobs.faulty_location import BucketLocation
+from orbitmq.spark.locations.location import Location, local_path
+from tests.spark.faulty_location import BucketLocation
 
 
 @pytest.fixture(params=[Location, BucketLocation])

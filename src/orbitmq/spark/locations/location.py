@@ -5,14 +5,16 @@ Small files are written whole or not at all::
     local, HDFS     NAME.TOKEN.tmp, synced ──rename──▶ NAME
     object stores   one object, which appears when its upload is complete
 
+A file that isn't complete has no name that counts: lists leave it out.
+
 Where renames are not atomic (object stores copy, then delete), a crash in ``move`` leaves the old
 file, or both; moving again completes it.
 """
 
 import contextlib
 import os
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Iterator
+from typing import IO, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -27,6 +29,8 @@ T = TypeVar("T")
 
 _RENAMING: Final = frozenset({"local", "hdfs"})
 """File systems that rename in one step."""
+_STAGED: Final = ".tmp"
+"""How the names of files end that are not complete."""
 
 
 class Location:
@@ -73,7 +77,8 @@ class Location:
     def names(self, folder: str = "") -> list[str]:
         """Return what is directly within a folder, sorted; nothing if it is missing."""
         selector = fs.FileSelector(self.path(folder), allow_not_found=True)
-        return sorted(info.base_name for info in self.files.get_file_info(selector))
+        names = (info.base_name for info in self.files.get_file_info(selector))
+        return sorted(name for name in names if not name.endswith(_STAGED))
 
     def all_files(self, folder: str) -> list[str]:
         """Return the names of all files at any depth below a folder, sorted."""
@@ -81,11 +86,11 @@ class Location:
         found = [info.path for info in self.files.get_file_info(selector) if info.is_file]
         return sorted(path[len(self.path("")) :].lstrip("/") for path in found)
 
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
+    def read(self, name: str, size: int | None = None) -> bytes | None:
+        """Return the content of a file, or its first bytes; None if there is none."""
         try:
             with self.files.open_input_stream(self.path(name)) as stream:
-                return bytes(stream.read())
+                return bytes(stream.read(size))
         except FileNotFoundError:
             return None
 
@@ -105,40 +110,69 @@ class Location:
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file whole, in place of one that is there."""
-        self._written(name, data, os.replace)
+        self._write(name, data, replaces=True)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a new file whole; return False if it is there already.
 
-        On a local file system exactly one of several writers succeeds. Elsewhere two that write in
-        the same moment may both be told that they did; see ``lock``.
+        On a local file system, and on HDFS, exactly one of several writers succeeds. Elsewhere two
+        that write in the same moment may both be told that they did; see ``lock``.
         """
         if self.size(name) is not None:
             return False
         try:
-            self._written(name, data, _link)
+            self._write(name, data, replaces=False)
         except FileExistsError:
+            return False
+        except OSError:  # HDFS has no error of its own for a name that is taken
+            if self.size(name) is None:
+                raise
             return False
         return True
 
-    def _written(self, name: str, data: bytes, into_place: Callable[[str, str], None]) -> None:
-        path = self.path(name)
+    @contextlib.contextmanager
+    def written(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a new file for writing; its first part may be seen before the block ends."""
         self.make_folder(name.rpartition("/")[0])
-        staged = f"{path}.{SystemRandomness().token(6).hex()}.tmp" if self.renames else path
-        with self.files.open_output_stream(staged) as stream:
-            stream.write(data)
+        with self.files.open_output_stream(self.path(name)) as stream:
+            yield stream
+        self.sync(name)
+        self._sync_folder(name)
+
+    def _write(self, name: str, data: bytes, *, replaces: bool) -> None:
+        self.make_folder(name.rpartition("/")[0])
         if not self.renames:
+            with self.files.open_output_stream(self.path(name)) as stream:
+                stream.write(data)
             return
-        if self.files.type_name != "local":
-            self.files.move(staged, path)
-            return
+        staged = f"{name}.{SystemRandomness().token(6).hex()}{_STAGED}"
         try:
-            _sync(staged)
-            into_place(staged, path)
+            with self.files.open_output_stream(self.path(staged)) as stream:
+                stream.write(data)
+            self.sync(staged)
+            self._into_place(self.path(staged), self.path(name), replaces=replaces)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(staged)
-        _sync(os.path.dirname(path))
+            self.remove(staged)
+        self._sync_folder(name)
+
+    def _into_place(self, staged: str, path: str, *, replaces: bool) -> None:
+        if not self._is_local:
+            if replaces:
+                with contextlib.suppress(FileNotFoundError):  # HDFS moves to no name that is taken
+                    self.files.delete_file(path)
+            self.files.move(staged, path)
+        elif replaces:
+            os.replace(staged, path)
+        else:
+            os.link(staged, path)  # unlike a rename, it fails if the name is taken
+
+    @property
+    def _is_local(self) -> bool:
+        return bool(self.files.type_name == "local")
+
+    def _sync_folder(self, name: str) -> None:
+        if self._is_local:
+            _sync(os.path.dirname(self.path(name)))
 
     def make_folder(self, folder: str) -> None:
         """Make a folder and those above it; object stores have none."""
@@ -147,7 +181,7 @@ class Location:
 
     def sync(self, name: str) -> None:
         """Have a local file survive a power loss; object stores do that by themselves."""
-        if self.files.type_name == "local":
+        if self._is_local:
             _sync(self.path(name))
 
     def move(self, name: str, to: str) -> None:
@@ -169,10 +203,6 @@ class Location:
 def local_path(location: Location, name: str) -> str | None:
     """Return the path of a name on this machine; None if it is elsewhere."""
     return location.path(name) if location.files.type_name == "local" else None
-
-
-def _link(staged: str, path: str) -> None:
-    os.link(staged, path)  # unlike a rename, it fails if the name is taken
 
 
 def _sync(path: str) -> None:

@@ -1,11 +1,10 @@
 """Locations for tests: one that fails at a chosen step, and one that is like an object store."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from pyarrow import fs
 
-from orbitmq.spark.jobs.locations.location import Location
+from orbitmq.spark.locations.location import Location
 
 
 class Crash(BaseException):
@@ -25,9 +24,9 @@ class FaultyLocation(Location):
         if len(self.steps) == self.fails_at:
             raise Crash
 
-    def _written(self, name: str, data: bytes, into_place: Callable[[str, str], None]) -> None:
+    def _write(self, name: str, data: bytes, *, replaces: bool) -> None:
         self._step(f"write {name}")
-        super()._written(name, data, into_place)
+        super()._write(name, data, replaces=replaces)
 
     def make_folder(self, folder: str) -> None:
         self._step(f"folder {folder}")
@@ -58,9 +57,9 @@ class BucketLocation(FaultyLocation):
     def path(self, name: str) -> str:
         return name
 
-    def _written(self, name: str, data: bytes, into_place: Callable[[str, str], None]) -> None:
+    def _write(self, name: str, data: bytes, *, replaces: bool) -> None:
         self.files.create_dir(name.rpartition("/")[0], recursive=True)
-        super()._written(name, data, into_place)
+        super()._write(name, data, replaces=replaces)
 
     def make_folder(self, folder: str) -> None:
         self.files.create_dir(folder, recursive=True)  # not a step: there are no folders
