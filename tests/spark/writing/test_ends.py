@@ -20,7 +20,8 @@ from tests.spark.stored import stored
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with embedded.start(brokers=2) as running:
+    # A busy machine is no reason to refuse: neither producer nor ends try again here.
+    with embedded.start(brokers=2, settings={"brokerFastFailureEnable": "false"}) as running:
         yield running
 
 
