@@ -114,3 +114,21 @@ def test_a_file_that_cannot_be_read_says_what_to_do(
     Path(listed[0].path).unlink()
     with pytest.raises(DiskFailed, match="if retention deleted it, read a copy of the store"):
         starts(reader, 0, 100)
+
+
+def test_zeros_up_to_a_sector_are_found_in_each_chunk_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_records, "CHUNK_ROWS", 1)
+    maker = LogMaker(tmp_path)
+    maker.add(bytes(100))
+    torn = maker.add(properties=b"NOTE\x01" + b"x" * 1_500 + b"\x02")
+    maker.add(b"after", properties=b"TAGS\x01paid\x02")
+    reader = StoreReader(maker.write())
+    file = Path(reader.segments[0].path)
+    data = bytearray(file.read_bytes())
+    data[torn // 512 * 512 + 1_014 : torn // 512 * 512 + 1_024] = bytes(10)
+    file.write_bytes(data)
+    damages: list[Damage] = []
+    assert starts(reader, 0, reader.written_end, damages) == [maker.starts[0], maker.starts[2]]
+    assert [one.position for one in damages] == [torn]

@@ -9,7 +9,7 @@ from orbitmq.errors import InvalidOffsets, InvalidOption, StoreError
 from orbitmq.spark.store_source.partitions import PART_BYTES, StorePartition, plan
 from orbitmq.store.reader.reader import StoreReader
 from tests.spark.store_source.made_logs import NOW, SEGMENT, LogMaker, log_of_all_kinds
-from tests.spark.store_source.reads import options_of
+from tests.spark.store_source.reads import options_of, read
 
 
 def ranges(parts: list[StorePartition]) -> list[tuple[int, int]]:
@@ -55,6 +55,16 @@ def test_a_log_that_lies_elsewhere(tmp_path: Path) -> None:
     Path(directory, "checkpoint").touch()
     assert plan(options_of(directory)) == []
     assert len(plan(options_of(directory, commitLog=str(elsewhere)))) == 1
+    with pytest.raises(StoreError, match="there is no directory disk3; give that of the log"):
+        plan(options_of(directory, commitLog="disk3"))
+
+
+def test_a_store_with_queues_and_no_log_is_not_empty(tmp_path: Path) -> None:
+    directory = log_of_all_kinds(tmp_path, 50, 1).write(queues=True)
+    Path(directory, "commitlog").rename(tmp_path / "disk2")
+    with pytest.raises(StoreError, match="has queues but no directory commitlog/; set the option"):
+        plan(options_of(directory))
+    assert len(plan(options_of(directory, commitLog=str(tmp_path / "disk2")))) == 1
 
 
 # What is left out
@@ -82,6 +92,13 @@ def test_a_range_of_times_leaves_out_whole_parts(tmp_path: Path) -> None:
     assert parts[-1].start < maker.starts[90] <= parts[-1].end
     assert parts[0].start > maker.starts[35]
     assert parts[-1].end < maker.starts[105]
+
+
+def test_a_range_of_times_before_the_log_or_behind_it_has_no_rows(tmp_path: Path) -> None:
+    directory = steps(tmp_path).write()
+    assert plan(options_of(directory, endingTimestamp=str(NOW))) == []
+    assert read(directory, endingTimestamp=str(NOW)) == []
+    assert read(directory, startingTimestamp=str(NOW + 10_000_000)) == []
 
 
 def test_topics_leave_out_whole_parts(tmp_path: Path) -> None:
@@ -148,3 +165,20 @@ def test_offsets_that_the_store_lacks(offsets: str, what: str, tmp_path: Path) -
     directory = steps(tmp_path).write(queues=True)
     with pytest.raises(InvalidOffsets, match=what):
         plan(options_of(directory, subscribe="a", startingOffsets=offsets))
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_the_ends_of_queues_as_offsets(queues: bool, tmp_path: Path) -> None:
+    maker = LogMaker(tmp_path)
+    for number in range(8):
+        maker.add(queue_id=number % 2)
+    directory = maker.write(queues=queues)
+
+    def found(**given: str) -> list[tuple[object, object]]:
+        return [(row["queue_id"], row["queue_offset"]) for row in read(directory, **given)]
+
+    everything = [(number % 2, number // 2) for number in range(8)]
+    assert found(startingOffsets='{"orders": {"0": -1, "1": 2}}') == [(1, 2), (1, 3)]
+    assert found(startingOffsets='{"orders": {"0": -2, "1": -2}}') == everything
+    assert found(endingOffsets='{"orders": {"0": -2, "1": 2}}') == [(1, 0), (1, 1)]
+    assert found(endingOffsets='{"orders": {"0": -1, "1": -1}}') == everything

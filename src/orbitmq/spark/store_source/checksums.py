@@ -17,16 +17,16 @@ _SEAL_NAME: Final = f"{properties.CRC32}{properties.NAME_END}".encode()
 _LONG: Final = 8
 
 
-def are_whole(data: Bytes, heads: Heads) -> bool:
+def are_whole(data: Bytes, heads: Heads, place: int = 0) -> bool:
     """Return whether all records were written to their ends, as far as checksums tell.
 
-    The lengths in the records must add up.
+    The lengths in the records must add up. ``place`` is where the data begin in their file.
     """
     view = data.data
     return (
         _bodies_agree(view, heads)
-        and not _torn(data, heads.topic_starts, heads.topic_ends)
-        and not _torn(data, heads.text_starts, heads.ends)
+        and not _torn(data, heads.topic_starts, heads.topic_ends, place)
+        and not _torn(data, heads.text_starts, heads.ends, place)
         and all(
             seal_agrees(view, int(heads.starts[row]), int(heads.text_starts[row]), end)
             for row, end in _sealed(data, heads)
@@ -42,12 +42,12 @@ def _bodies_agree(view: memoryview, heads: Heads) -> bool:
     return bool((agree | (heads.body_starts == heads.body_ends)).all())
 
 
-def _torn(data: Bytes, starts: Places, ends: Places) -> bool:
+def _torn(data: Bytes, starts: Places, ends: Places, place: int) -> bool:
     """Return whether a power loss has left zeros in a text: at its end, or at that of a sector."""
     filled = starts < ends
     if not data[ends[filled] - 1].all():
         return True
-    sectors = (starts | (_SECTOR - 1)) + 1
+    sectors = (starts + place | (_SECTOR - 1)) + 1 - place
     while (inside := sectors < ends).any():
         if not data[sectors[inside] - 1].all():
             return True

@@ -129,7 +129,7 @@ def _quick_chunk(
     if not len(places):
         return None, start + after
     heads = Heads(data, places)
-    if not heads.add_up(start).all() or not are_whole(data, heads):
+    if not heads.add_up(start).all() or not are_whole(data, heads, start - file.base):
         return None
     return Chunk(_with_margin(data, int(heads.ends[-1])), start, heads), start + after
 

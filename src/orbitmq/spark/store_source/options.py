@@ -17,15 +17,25 @@ import msgspec
 
 from orbitmq.errors import InvalidInput, InvalidOffsets, InvalidOption
 from orbitmq.message.names import check_stored_topic
-from orbitmq.spark.offsets import Bound
+from orbitmq.spark.offsets import EARLIEST, LATEST, Bound
 from orbitmq.spark.options.table import STORE_OPTIONS, Operation, known_options
 from orbitmq.spark.options.values import Values
 from orbitmq.spark.schema import PROPERTIES, check_read_columns
 from orbitmq.spark.store_source.schema import CORRUPT, STORE_COLUMNS
 
-__all__ = ["ALL_TIME_MS", "Include", "OnCorrupt", "StoreOptions", "store_options"]
+__all__ = [
+    "ALL_TIME_MS",
+    "Include",
+    "OnCorrupt",
+    "QueueKey",
+    "StoreOptions",
+    "limit_of",
+    "offsets_by_queue",
+    "store_options",
+]
 
 _INT32_MAX: Final = 2**31 - 1
+_FOREVER: Final = 2**63 - 1
 ALL_TIME_MS: Final = 2**63 - 1
 """The end of a range of times without an end."""
 
@@ -212,3 +222,12 @@ def offsets_by_queue(bound: Bound, field: str) -> dict[QueueKey, int]:
             )
         found[key] = offset
     return found
+
+
+def limit_of(offset: int) -> int:
+    """Return an offset of a bound as a number that offsets of messages can be compared with.
+
+    >>> limit_of(EARLIEST), limit_of(12), limit_of(LATEST) == 2**63 - 1
+    (0, 12, True)
+    """
+    return {EARLIEST: 0, LATEST: _FOREVER}.get(offset, offset)

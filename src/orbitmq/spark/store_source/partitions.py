@@ -17,16 +17,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from orbitmq.errors import InvalidOffsets, InvalidOption
+from orbitmq.errors import InvalidOffsets, InvalidOption, StoreError
 from orbitmq.message.names import is_lmq
 from orbitmq.spark.offsets import EARLIEST, LATEST, Bound
 from orbitmq.spark.store_source.options import (
     ALL_TIME_MS,
     QueueKey,
     StoreOptions,
+    limit_of,
     offsets_by_queue,
 )
 from orbitmq.spark.store_source.topics import rule_of
+from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.reader.borders import LogEnd, borders, largest_queues, log_end
 from orbitmq.store.reader.queue_reader import BatchQueueReader
 from orbitmq.store.reader.reader import Damage, QueueName, QueueReader, StoreReader
@@ -70,10 +72,11 @@ def open_store(options: StoreOptions) -> StoreReader:
 def plan(options: StoreOptions) -> list[StorePartition]:
     """Return what the tasks of a read read, in the order of the log.
 
-    Raise StoreError if there is no store, InvalidOption if it lacks a topic, and InvalidOffsets if
-    it lacks a queue or an offset.
+    Raise StoreError if there is no store, or its log is missing, InvalidOption if it lacks a topic,
+    and InvalidOffsets if it lacks a queue or an offset.
     """
     reader = open_store(options)
+    _check_log(reader, options)
     names = _wanted_queues(reader, options)
     queues = largest_queues(reader)
     parts = list(_parts(reader, options, queues))
@@ -83,6 +86,25 @@ def plan(options: StoreOptions) -> list[StorePartition]:
     if rule_of(options).is_narrow or "offsets" in (options.start.kind, options.end.kind):
         parts = _with_entries(parts, _wanted_entries(reader, options, names), queues)
     return parts
+
+
+def _check_log(reader: StoreReader, options: StoreOptions) -> None:
+    """Raise StoreError if the log is missing in a store that is not empty; it may be elsewhere."""
+    where = reader.log_directory
+    if reader.disk.exists(where):
+        return
+    if options.commit_log is not None:
+        raise StoreError(
+            f"commitLog: there is no directory {where}; give that of the log, which "
+            "storePathCommitLog names",
+            path=where,
+        )
+    if reader.queues():
+        raise StoreError(
+            f"{reader.directory} has queues but no directory {COMMIT_LOG}/; set the option "
+            "commitLog to where the log is, which storePathCommitLog names",
+            path=where,
+        )
 
 
 def _parts(
@@ -138,8 +160,7 @@ def _wanted_entries(
         _check_exists(queue, start_offset, "startingOffsets")
         _check_exists(queue, end_offset, "endingOffsets")
         if not isinstance(queue, BatchQueueReader):  # there, numbers are not offsets
-            first = max(first, start_offset)
-            end = end if end_offset == LATEST else min(end, end_offset)
+            first, end = max(first, limit_of(start_offset)), min(end, limit_of(end_offset))
         found.append(_Entries(queue, first, end))
     return found
 
@@ -177,8 +198,8 @@ def _within_times(
     reader: StoreReader, parts: Sequence[StorePartition], begin_ms: int, end_ms: int
 ) -> Iterator[StorePartition]:
     """Yield the parts that may have messages of some time: store times never decrease."""
-    times = [_stored_ms(reader, part) for part in parts]
-    for part, first_ms, next_ms in zip(parts, times, [*times[1:], None], strict=True):
+    times = [*(_stored_ms(reader, part) for part in parts), None]
+    for part, (first_ms, next_ms) in zip(parts, pairwise(times), strict=True):
         too_late = first_ms is not None and first_ms >= end_ms
         too_early = next_ms is not None and next_ms < begin_ms
         if not (too_late or too_early) or part.damages:

@@ -18,6 +18,7 @@ from orbitmq.message import flags
 from orbitmq.message.record_view import RecordView
 from orbitmq.spark.columns.arrow_schema import as_arrow
 from orbitmq.spark.columns.record_columns import MARGIN, RecordBlock
+from orbitmq.spark.offsets import EARLIEST, LATEST
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN, plain_records
 from orbitmq.spark.store_source.columns import BatchRows, columns_of
 from orbitmq.spark.store_source.corrupt_places import CorruptPlaces
@@ -27,6 +28,7 @@ from orbitmq.spark.store_source.options import (
     ALL_TIME_MS,
     QueueKey,
     StoreOptions,
+    limit_of,
     offsets_by_queue,
 )
 from orbitmq.spark.store_source.partitions import StorePartition, open_store
@@ -38,7 +40,6 @@ from orbitmq.store.reader.reader import Damage, StoreReader
 __all__ = ["read_part"]
 
 _NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
-_FOREVER: Final = 2**63 - 1
 
 
 def read_part(part: StorePartition, options: StoreOptions) -> Iterator[pa.RecordBatch]:
@@ -171,9 +172,8 @@ class _Builder:
     def _within_offsets(self, rows: BatchRows) -> Bools:
         """Return which rows the offsets of the options select."""
         keys, of_row = queues_of(rows.topics, rows.number("queue_id"))
-        first = np.array([max(self._first.get(key, 0), 0) for key in keys])
-        last = [self._last.get(key, _FOREVER) for key in keys]
-        end = np.array([_FOREVER if offset < 0 else offset for offset in last])
+        first = np.array([limit_of(self._first.get(key, EARLIEST)) for key in keys])
+        end = np.array([limit_of(self._last.get(key, LATEST)) for key in keys])
         offsets = rows.block.queue_offsets()
         return (offsets >= first[of_row]) & (offsets < end[of_row])
 
