@@ -8,8 +8,9 @@
 
 ``orbitmq pipeline reconcile --receipts`` compares it with what is stored. ``sequence`` is the order
 in which sends began, as this log counted it: ``producer`` ends with digits of the log, so that the
-numbers of another log aren't compared with them. The ``status`` of a failed send is the name of its error, and its place is
-missing. So is that of a delayed or a half message, which the broker stores elsewhere first.
+numbers of another log aren't compared with them. The ``status`` of a failed send is the name of its
+error, and its place is missing. So is that of a delayed or a half message, which the broker stores
+elsewhere first.
 """
 
 from itertools import count
