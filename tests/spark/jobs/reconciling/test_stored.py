@@ -7,7 +7,14 @@ from pyspark.sql import SparkSession
 
 from orbitmq import Message, embedded
 from orbitmq.blocking import Producer, PullConsumer
-from orbitmq.spark.jobs.reconciling.stored import Archive, committed, heads, stored, with_names
+from orbitmq.spark.jobs.reconciling.stored import (
+    Archive,
+    committed,
+    heads,
+    of_reports,
+    stored,
+    with_names,
+)
 from orbitmq.spark.jobs.sources import Store, Topics
 from tests.store.golden import unpack
 
@@ -31,6 +38,14 @@ def test_a_store_and_its_archive_are_the_same(spark: SparkSession, tmp_path: Pat
     last = [row for row in rows if row.stored_ms == latest]
     assert stored(spark, archive, latest).count() == len(last)
     assert stored(spark, store, latest).count() == len(last)
+
+
+def test_topics_of_reports_that_a_store_lacks(tmp_path: Path) -> None:
+    """All that was sent to them may be lost: that is no reason to refuse."""
+    golden = unpack("normal", tmp_path / "store")
+    (there, *_) = sorted({one["topic"] for one in golden.manifest["sends"]})
+    source = of_reports(Store(str(golden.root)), ("all-lost", there))
+    assert source == Store(str(golden.root), (there,))
 
 
 def test_delays_and_keys_of_order(spark: SparkSession, tmp_path: Path) -> None:

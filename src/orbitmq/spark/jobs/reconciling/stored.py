@@ -12,7 +12,17 @@ from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Store, Topics, 
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from orbitmq.store.reader.reader import StoreReader
 
-__all__ = ["Archive", "Head", "Stored", "committed", "heads", "messages", "stored", "with_names"]
+__all__ = [
+    "Archive",
+    "Head",
+    "Stored",
+    "committed",
+    "heads",
+    "messages",
+    "of_reports",
+    "stored",
+    "with_names",
+]
 
 _COLUMNS: Final = (
     *("topic", "broker", "queue_id", "queue_offset", "message_id", "timestamp"),
@@ -50,6 +60,18 @@ class Head(NamedTuple):
 def with_names(source: Stored, *names: str) -> Stored:
     """Return a source with other topics."""
     return msgspec.structs.replace(source, names=names)
+
+
+def of_reports(source: Stored, names: Sequence[str]) -> Stored:
+    """Return a source with the topics that reports name; a store with those of them that it has.
+
+    A read of a store refuses others, but all that was sent to one may be lost. If it has none of
+    them, it is the whole store.
+    """
+    if isinstance(source, Store):
+        there = set(StoreReader(source.directory).topics())
+        names = [name for name in names if name in there]
+    return with_names(source, *names)
 
 
 def messages(
