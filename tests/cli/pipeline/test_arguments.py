@@ -1,10 +1,20 @@
 """What all jobs share: their source, their range of times, and the reason of a failure."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.pipeline.arguments import add_job, add_source, add_span, source_of, span_of
+from orbitmq.cli.pipeline.arguments import (
+    add_job,
+    add_source,
+    add_span,
+    count,
+    finish,
+    quantity,
+    source_of,
+    span_of,
+)
 from orbitmq.errors import InvalidInput
 from orbitmq.spark.jobs.sources import Span, Store, Topics
 
@@ -55,3 +65,24 @@ def test_a_range_of_times() -> None:
     assert span_of(parsed()) == Span()
     with pytest.raises(InvalidInput, match="before it begins"):
         span_of(parsed("--from", "2026-11-15T09:30", "--until", "2026-11-15T09:30"))
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "soon"])
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        quantity(text)
+    with pytest.raises(ValueError, match=text):
+        count(text)
+
+
+def test_quantities() -> None:
+    assert (quantity("0.5"), quantity("0"), count("20")) == (0.5, 0.0, 20)
+
+
+def test_figures_are_printed_though_the_page_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = argparse.Namespace(json=False, report=str(tmp_path / "missing" / "page.html"))
+    with pytest.raises(FileNotFoundError):
+        finish(given, {}, ["Equal."], "<html>")
+    assert capsys.readouterr().out == "Equal.\n"

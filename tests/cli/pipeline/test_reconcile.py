@@ -30,11 +30,11 @@ def test_a_store_against_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert all(len(line) <= 80 for line in printed.splitlines() if "Report" not in line)
     assert "equal" in page.read_text()
     kept = outbox_file(tmp_path, message(sends[0]["topic"], b"kept"))
-    more = [f"{sends[0]['topic']},LOST,1794735000000,,"]
+    more = [f"{sends[0]['topic']},LOST,1794735000000,,", "all-lost,LOST,1794735000000,,"]
     receipts.write_text("\n".join([heads, *rows, *more]))
     assert main([*asked, *forever, "--outbox", str(kept), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["equal"], found["differences"]) == (False, 1)
+    assert (found["equal"], found["differences"]) == (False, 2)
     counts = {topic["topic"]: topic["counts"] for topic in found["topics"]}[sends[0]["topic"]]
     assert (counts["lost"], counts["waiting"]) == (1, 1)
 

@@ -16,6 +16,7 @@ from tests.spark.writing.crashes import Broker, send
 
 def test_lines_json_and_statuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = tmp_path / "ledger"
+    ledger.mkdir()
     with embedded.start() as cluster:
         asked = ["pipeline", "settle", "--nameserver", cluster.nameserver, "--ledger", str(ledger)]
         assert main(asked) == 0

@@ -212,3 +212,14 @@ def test_what_can_not_be_re_driven_is_refused() -> None:
             await admin.redrive_dead_letters(gone)
 
     with_dead_letters(story)
+
+
+def test_a_letter_by_its_id_knows_its_broker() -> None:
+    """Copies go to the same broker: else one could be on a broker that nobody can ask."""
+
+    async def story(admin: Admin, letters: list[DeadLetter], _core: ClientCore) -> None:
+        letter = await admin.dead_letter("billing", letters[0].id)
+        assert letter.message == letters[0].message
+        assert letter.message.broker_name == "broker-a"
+
+    with_dead_letters(story)

@@ -70,6 +70,31 @@ def test_a_failed_send_has_the_name_of_its_error(tmp_path: Path) -> None:
     assert repr(receipts).endswith("receipts.jsonl>")
 
 
+def test_numbers_of_two_logs_of_one_producer_are_not_compared(tmp_path: Path) -> None:
+    """As with a log for each day, or with ids that processes share the beginning of."""
+    message = Message("orders", b"paid", message_id="2026-11-18-orders-0001")
+    logs = [ReceiptLog(tmp_path / name) for name in ("monday.jsonl", "tuesday.jsonl")]
+    for log in logs:
+        context = SendContext(
+            group="shop",
+            mode=SendMode.ANSWERED,
+            namespace="",
+            message=message,
+            messages=(message,),
+            message_ids=("2026-11-18-orders-0001",),
+            kind=MessageKind.NORMAL,
+            send_id="2026-11-18-orders-0001",
+            began_ms=5,
+        )
+        if log is logs[0]:  # the other one was added during the send
+            log.before(context)
+        log.after(context)
+        log.close()
+    one, other = (lines(tmp_path / name)[0] for name in ("monday.jsonl", "tuesday.jsonl"))
+    assert one["producer"] != other["producer"]
+    assert one["sequence"] == other["sequence"] == 1
+
+
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(DiskFailed, match="can't open"):
         ReceiptLog(tmp_path / "missing" / "receipts.jsonl")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,9 +12,11 @@ from orbitmq.blocking import Admin, Producer, PullConsumer
 from orbitmq.cli.pipeline.reconcile import reconciliation_lines
 from orbitmq.errors import GroupNotFound, InvalidInput
 from orbitmq.message.names import TRACE_TOPIC
+from orbitmq.spark.jobs import reconcile as job
 from orbitmq.spark.jobs.reconcile import Reports, Waiting, reconcile
 from orbitmq.spark.jobs.reconciling.figures import Reconciliation
 from orbitmq.spark.jobs.reconciling.page import reconcile_page
+from orbitmq.spark.jobs.reconciling.stored import Head, heads
 from orbitmq.spark.jobs.sources import Store, Topics
 
 KEYS = ("o-1", "o-2")
@@ -119,6 +122,29 @@ def test_what_was_planted_and_nothing_else(spark: SparkSession, tmp_path: Path) 
     online = {**found.topics[0].counts}
     del online["not_consumed"], online["waiting"]
     assert offline.topics[0].counts == online
+
+
+def test_what_is_sent_meanwhile_is_not_behind(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages are read before queues and groups are asked how far they are."""
+    receipts = tmp_path / "receipts.jsonl"
+    with (
+        embedded.start() as cluster,
+        ReceiptLog(receipts) as log,
+        Producer("shop", nameserver=cluster.nameserver) as producer,
+    ):
+        producer.add_hook(log)
+        producer.send(Message("orders", b"tea"))
+
+        def meanwhile(*given: Any) -> list[Head]:
+            producer.send(Message("orders", b"cake"))
+            return heads(*given)
+
+        monkeypatch.setattr(job, "heads", meanwhile)
+        source = Topics(cluster.nameserver, ("orders",))
+        found = reconcile(spark, source, Reports(receipts=(str(receipts),)), late_ms=3_600_000)
+    assert found.topics[0].counts == {"found": 1}
 
 
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:

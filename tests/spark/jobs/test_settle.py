@@ -39,3 +39,11 @@ def test_a_commit_that_died_is_finished_once(
 def test_options_of_a_write_are_checked() -> None:
     with pytest.raises(InvalidOption, match="accessKey"):
         settle("/nowhere", "127.0.0.1:1", {"accessKey": "alice"})
+
+
+def test_a_location_without_a_ledger_is_not_settled(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match="does not exist"):
+        settle(str(tmp_path / "mistyped"), "127.0.0.1:1")
+    (tmp_path / "orbitmq-ledger").mkdir()
+    with pytest.raises(InvalidOption, match="is a checkpoint"):
+        settle(str(tmp_path), "127.0.0.1:1")

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from math import ceil
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,15 +16,24 @@ from orbitmq import Message, embedded
 from orbitmq.blocking import Producer
 from orbitmq.message.trace import (
     EndTransaction,
+    MessageKind,
     Publish,
     Recall,
     SubscribeAfter,
     SubscribeBefore,
     decode,
+    encode,
 )
 from orbitmq.spark.jobs import trace
 from orbitmq.spark.jobs.tracing.figures import Latency, TraceFigures
-from tests.spark.jobs.trace_story import BROKEN, Carrier, carried, told
+from tests.spark.jobs.trace_story import (
+    BEGIN_MS,
+    BROKEN,
+    REPORTED_MS,
+    Carrier,
+    carried,
+    told,
+)
 
 STORY = told(seed=19, messages=2_000)
 CARRIERS = carried(5, STORY)
@@ -196,6 +206,25 @@ def test_a_stream_of_reports_becomes_a_table(spark: SparkSession, tmp_path: Path
     )
     (address,) = {one.message_id[:8] for one in receipts}
     assert {row.client_host for row in streamed} == {str(IPv4Address(bytes.fromhex(address)))}
+
+
+def test_a_clock_that_is_ahead_does_not_end_the_grace(spark: SparkSession) -> None:
+    """A message is on its way, when a client of tomorrow reports."""
+    plain, delivery = next(
+        (send, before)
+        for send, _ in SENDS
+        for before in BEFORES
+        if before.message_id == send.message_id and send.success
+    )
+    plain = msgspec.structs.replace(plain, timestamp_ms=BEGIN_MS, kind=MessageKind.NORMAL)
+    delivery = msgspec.structs.replace(delivery, timestamp_ms=BEGIN_MS + 1)
+    later = msgspec.structs.replace(plain, timestamp_ms=BEGIN_MS + 2, message_id="ON ITS WAY")
+    ahead = msgspec.structs.replace(plain, timestamp_ms=REPORTED_MS, message_id="A", topic="other")
+    body = encode([plain, delivery, later, ahead])
+    records = trace.parsed(frame(spark, [Carrier(body, "", BEGIN_MS + 10, 0)]))
+    assert trace.figures(records, grace_ms=GRACE_MS).orphans == ()
+    (one, *_) = trace.figures(records, grace_ms=0).orphans
+    assert (one.kind, one.message_ids) == ("never delivered", ("ON ITS WAY",))
 
 
 def test_no_records(spark: SparkSession) -> None:

@@ -17,6 +17,7 @@ from orbitmq.message.trace import (
 )
 
 BEGIN_MS = 1_794_735_000_000
+REPORTED_MS = BEGIN_MS + 86_400_000
 MINUTES = 30
 BROKERS = ("10.0.0.1:10911", "10.0.0.2:10911")
 GROUPS = {"orders": ("billing", "search"), "refunds": ("billing",)}
@@ -153,5 +154,5 @@ def carried(seed: int, story: Iterable[Told]) -> list[Carrier]:
             for _ in range(copies):
                 place = len(found)
                 message_id = f"{address}{place:024X}"
-                found.append(Carrier(body, message_id, BEGIN_MS + place, place))
+                found.append(Carrier(body, message_id, REPORTED_MS + place, place))
     return found

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from warnings import catch_warnings
@@ -25,8 +26,10 @@ __all__ = [
     "add_report",
     "add_source",
     "add_span",
+    "count",
     "finish",
     "nameserver_of",
+    "quantity",
     "source_of",
     "span_of",
     "spark_session",
@@ -99,6 +102,22 @@ def add_span(command: argparse.ArgumentParser) -> None:
     command.add_argument("--until", metavar="TIME", help="messages stored before then")
 
 
+def quantity(text: str) -> float:
+    """Return a number of an argument, for argparse; not one that is negative or endless."""
+    number = float(text)
+    if not (isfinite(number) and number >= 0):
+        raise ValueError(text)
+    return number
+
+
+def count(text: str) -> int:
+    """Return a whole number of an argument, for argparse; not a negative one."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
 def nameserver_of(arguments: argparse.Namespace) -> str:
     """Return the nameserver of the arguments, of the environment, or that of this machine."""
     return arguments.nameserver or environment("NAMESRV_ADDR") or _NAMESERVER
@@ -164,8 +183,10 @@ def finish(
 ) -> None:
     """Print the result, and write the report if ``--report`` names a file."""
     path = None if report is None else arguments.report
-    if report is not None and path is not None:
-        Path(path).write_text(report, encoding="utf-8")
-    print_found(found, lines, as_json=arguments.json)
+    try:
+        if report is not None and path is not None:
+            Path(path).write_text(report, encoding="utf-8")
+    finally:  # the figures took long; a directory that is missing must not cost them
+        print_found(found, lines, as_json=arguments.json)
     if path is not None and not arguments.json:
         print(f"Report     {path}")

@@ -122,11 +122,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _source(arguments: argparse.Namespace) -> "Source | None":
     """Return the topics of dead letters that there are; None if there are none."""
-    from orbitmq.spark.jobs.redriving.redrive import (  # noqa: PLC0415
-        admin_of,
-        dead_letter_topics,
-    )
-    from orbitmq.spark.jobs.sources import Store, Topics  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.redrive import dead_letter_topics  # noqa: PLC0415
+    from orbitmq.spark.jobs.sources import Store, Topics, admin_of  # noqa: PLC0415
 
     options = pairs(arguments.option, "--option")
     given = tuple(arguments.topic)
@@ -181,12 +178,8 @@ def _list(arguments: argparse.Namespace, source: "Source") -> int:
 def _redrive(arguments: argparse.Namespace, source: "Source") -> int:
     from orbitmq.spark.jobs.dead_letters import read_letters  # noqa: PLC0415
     from orbitmq.spark.jobs.redriving.figures import summary  # noqa: PLC0415
-    from orbitmq.spark.jobs.redriving.redrive import (  # noqa: PLC0415
-        admin_of,
-        chosen_ids,
-        redrive,
-    )
-    from orbitmq.spark.jobs.sources import Store  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.redrive import chosen_ids, redrive  # noqa: PLC0415
+    from orbitmq.spark.jobs.sources import Store, admin_of  # noqa: PLC0415
 
     if isinstance(source, Store):
         raise InvalidInput(

@@ -11,6 +11,7 @@ from orbitmq.cli.pipeline.arguments import (
     add_source,
     add_span,
     finish,
+    quantity,
     source_of,
     span_of,
     spark_session,
@@ -47,7 +48,7 @@ def add_command(commands: "Commands") -> None:
     command.add_argument(
         "--retention-hours",
         metavar="N",
-        type=float,
+        type=quantity,
         help="how long messages are kept, if not as the broker's fileReservedTime says",
     )
     add_report(command)

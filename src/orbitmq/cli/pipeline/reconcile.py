@@ -11,6 +11,7 @@ from orbitmq.cli.pipeline.arguments import (
     add_source,
     add_span,
     finish,
+    quantity,
     source_of,
     span_of,
     spark_session,
@@ -47,7 +48,7 @@ def add_command(commands: "Commands") -> None:
         "reconcile",
         "compare what producers say they sent with what is stored and consumed",
         examples=_EXAMPLES,
-        status="0 equal, 1 there are differences, 2 could not run.",
+        status="0 equal, 1 different, or nothing to compare with, 2 could not run.",
     )
     add_source(command)
     command.add_argument("--archive", metavar="DIR", help="read an archive (Parquet), no broker")
@@ -80,7 +81,7 @@ def add_command(commands: "Commands") -> None:
         "--late",
         dest="late_s",
         metavar="SECONDS",
-        type=float,
+        type=quantity,
         default=60.0,
         help="stored or delivered later than this after the send is late (%(default)g)",
     )
@@ -143,6 +144,8 @@ def reconciliation_lines(found: "Reconciliation") -> Iterator[str]:
     """Yield what the command prints, at most 80 columns wide."""
     if found.first_ms is None:
         yield "Nobody says to have sent anything, and nothing is stored."
+        if found.unreadable:
+            yield f"Unreadable {found.unreadable:,} reports"
         return
     yield f"Sent       {local_time(found.first_ms)} to {local_time(found.last_ms)}"
     yield ""
@@ -167,7 +170,10 @@ def reconciliation_lines(found: "Reconciliation") -> Iterator[str]:
         group = f"{elided(one.group, _TOPIC_WIDTH)} of {elided(one.topic, _TOPIC_WIDTH)}"
         yield f"Behind     {group}: {one.not_consumed:,}"
     yield from _example_lines(found)
-    yield "Equal." if found.equal else f"{found.differences:,} differences."
+    if found.equal or found.differences:
+        yield "Equal." if found.equal else f"{found.differences:,} differences."
+    else:
+        yield "Not compared: nobody says to have sent any of these messages."
 
 
 def _row(topic: str, sent: int, counts: Mapping[str, int]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from orbitmq.cli.cluster import add_json_option, pairs, print_found
-from orbitmq.cli.pipeline.arguments import nameserver_of
+from orbitmq.cli.pipeline.arguments import nameserver_of, quantity
 from orbitmq.cli.render import ProgressBar
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def add_command(commands: "Commands") -> None:
     command.add_argument(
         "--answer",
         metavar="SECONDS",
-        type=float,
+        type=quantity,
         default=0.0,
         help="answer the checks of brokers for so long afterwards (0)",
     )

@@ -10,7 +10,9 @@ from orbitmq.cli.pipeline.arguments import (
     add_report,
     add_source,
     add_span,
+    count,
     finish,
+    quantity,
     source_of,
     span_of,
     spark_session,
@@ -48,14 +50,14 @@ def add_command(commands: "Commands") -> None:
     command.add_argument(
         "--list",
         metavar="N",
-        type=int,
+        type=count,
         default=20,
         help="list so many of the slowest sends, and of the failed (%(default)s)",
     )
     command.add_argument(
         "--grace",
         metavar="SECONDS",
-        type=float,
+        type=quantity,
         default=60.0,
         help="how long a delivery or a result may be missing (%(default)g)",
     )

@@ -43,8 +43,9 @@ class MessageAdmin(QueueReading):
         check_text(message_id, "message_id")
         place = _place(message_id)
         route = await self._core.routes.route(self._wrapped(topic))
-        if place is not None and str(place[0]) in _advertised(route.broker_datas):
-            return await self._at(*place, topic)
+        names = _advertised(route.broker_datas)
+        if place is not None and (name := names.get(str(place[0]))) is not None:
+            return await self._at(*place, topic, name)
         found = await self.message_by_unique_key(topic, message_id)
         if found is None and place is not None:
             return await self._at(*place, topic)  # the broker may advertise another address
@@ -172,7 +173,9 @@ class MessageAdmin(QueueReading):
         self._check(answer, address)
         return decode_all(answer.body, broker_name=name)
 
-    async def _at(self, host: Host, offset: int, topic: str) -> StoredMessage:
+    async def _at(
+        self, host: Host, offset: int, topic: str, broker_name: str = ""
+    ) -> StoredMessage:
         address = self._core.routes.where.address(str(host))
         if address is None:
             raise NotFound(ResponseCode.NO_MESSAGE, f"{host} is not the address of a broker")
@@ -182,7 +185,7 @@ class MessageAdmin(QueueReading):
             # The answer of a broker for an offset where no record begins.
             raise NotFound(ResponseCode.NO_MESSAGE, answer.remark, address=str(address))
         self._check(answer, address)
-        messages = decode_all(answer.body)
+        messages = decode_all(answer.body, broker_name=broker_name)
         if not messages:
             raise NotFound(ResponseCode.NO_MESSAGE, "the answer is empty", address=str(address))
         return self._unwrapped_message(messages[0])
@@ -197,5 +200,10 @@ def _place(message_id: str) -> tuple[Host, int] | None:
     return (host, offset) if 0 < host.port <= _PORT_MAX and offset >= 0 else None
 
 
-def _advertised(brokers: Iterable[BrokerData]) -> set[str]:
-    return {address for broker in brokers for address in broker.broker_addrs.values()}
+def _advertised(brokers: Iterable[BrokerData]) -> dict[str, str]:
+    """Return the names of brokers by their addresses."""
+    return {
+        address: broker.broker_name
+        for broker in brokers
+        for address in broker.broker_addrs.values()
+    }

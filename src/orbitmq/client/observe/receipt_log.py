@@ -4,11 +4,13 @@
 
     {"topic":"orders","message_id":"7F00…","sent_at":1700000000123,"status":"SEND_OK",
      "broker":"broker-a","queue_id":3,"queue_offset":42,"offset_message_id":"7F00…",
-     "producer":"billing@7F0000011A2B","sequence":17}
+     "producer":"billing@7F0000011A2B…-9c4e1f02","sequence":17}
 
 ``orbitmq pipeline reconcile --receipts`` compares it with what is stored. ``sequence`` is the order
-in which sends began. The ``status`` of a failed send is the name of its error, and its place is
-missing. So is that of a delayed or a half message, which the broker stores elsewhere first.
+in which sends began, as this log counted it: ``producer`` ends with digits of the log, so that the
+numbers of another log aren't compared with them. The ``status`` of a failed send is the name of its
+error, and its place is missing. So is that of a delayed or a half message, which the broker stores
+elsewhere first.
 """
 
 from itertools import count
@@ -21,6 +23,7 @@ import msgspec
 from orbitmq.client.observe.hooks import SendContext, SendHook
 from orbitmq.errors import DiskFailed
 from orbitmq.message.trace import MessageKind
+from orbitmq.randomness import SystemRandomness
 
 __all__ = ["ReceiptLog"]
 
@@ -64,6 +67,7 @@ class ReceiptLog(SendHook):
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = str(path)
         self._sequence = count(1)
+        self._own = SystemRandomness().token(4).hex()
         try:
             self._file: TextIO = open(self.path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
         except OSError as error:
@@ -81,7 +85,8 @@ class ReceiptLog(SendHook):
     def after(self, context: SendContext) -> None:
         """Write a line for each message of a send."""
         receipt, sequence = context.receipt, context.notes.get(_NOTE)
-        numbers = sequence if isinstance(sequence, list) else [0] * len(context.messages)
+        if not isinstance(sequence, list):  # the log was added while the send was under way
+            sequence = [next(self._sequence) for _ in context.messages]
         status = "ONEWAY" if context.error is None else type(context.error).__name__
         ids = context.message_ids or (context.send_id,)
         places = [] if receipt is None else receipt.offset_message_id.split(",")
@@ -92,8 +97,8 @@ class ReceiptLog(SendHook):
                 message_id=message_id,
                 sent_at=context.began_ms,
                 status=status if receipt is None else receipt.status.value,
-                producer=f"{context.group}@{message_id[:_ID_HEAD]}",
-                sequence=numbers[at],
+                producer=f"{context.group}@{message_id[:_ID_HEAD]}-{self._own}",
+                sequence=sequence[at],
                 kind=context.kind.name.lower(),
             )
             if receipt is not None and context.kind in _STORED_AT_ONCE:

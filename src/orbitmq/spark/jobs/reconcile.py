@@ -9,7 +9,9 @@
     offsets of groups, deliveries of traces ─────┘
 
 What was sent is read before what is stored, so a message that is acknowledged meanwhile is not
-missing. ``reconciling/figures.py`` draws the verdicts, ``reconciling/verdicts.py`` has the rules.
+missing; and what is stored before the offsets of groups and the beginnings of queues, so one that
+is consumed or deleted meanwhile isn't either. ``reconciling/figures.py`` draws the verdicts,
+``reconciling/verdicts.py`` has the rules.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +43,7 @@ from orbitmq.spark.jobs.reconciling.stored import (
     committed,
     heads,
     messages,
+    of_reports,
     stored,
     with_names,
 )
@@ -129,11 +132,13 @@ def reconcile(
         unreadable = _unreadable(said, records)
         if not names:
             return reconciliation([], [], [], late_ms=late_ms, unreadable=unreadable)
-        whole = with_names(source, *names)
+        whole = source if source.names else of_reports(source, names)
         start_ms = None if span.start_ms is None else max(0, span.start_ms - _MARGIN_MS)
+        found = _held(stored(spark, whole, start_ms).where(F.col("topic").isin(*names)), held)
+        found.count()  # read now: what is consumed or deleted meanwhile is neither behind nor lost
         table = judged(
             sent,
-            _held(stored(spark, whole, start_ms), held),
+            found,
             None if records is None else _deliveries(records, groups),
             heads(spark, whole, names),
             {group: committed(whole, group, names) for group in groups},

@@ -4,10 +4,12 @@ It needs the ledger and the cluster, and no Spark session.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from orbitmq.clock import SystemClock, pause
+from orbitmq.errors import InvalidOption
 from orbitmq.spark.jobs.progress import Progress
 from orbitmq.spark.writing.ends import TransactionEnds
 from orbitmq.spark.writing.ledger import Ledger
@@ -20,6 +22,9 @@ from orbitmq.spark.writing.settling import (
 )
 
 __all__ = ["Settled", "settle"]
+
+_OF_STREAM: Final = "orbitmq-ledger"
+"""The ledger of a stream without a ledgerLocation, below its checkpoint."""
 
 
 def settle(
@@ -40,8 +45,8 @@ def settle(
         progress: is called with the settled and all writes.
 
     Raises:
-        OrbitError: an option is invalid, or the ledger can't be opened. A write that can't be
-            settled raises nothing; it is in ``failed``.
+        OrbitError: an option is invalid, or there is no ledger, or it can't be opened. A write
+            that can't be settled raises nothing; it is in ``failed``.
 
     ::
 
@@ -49,9 +54,11 @@ def settle(
     """
     parsed = ledger_options(ledger, nameserver, options or {})
     assert parsed.ledger is not None  # given above
+    files = LedgerFiles(parsed.ledger)
+    _check_is_ledger(files)
     with TransactionEnds(parsed.access, try_ms=parsed.send_timeout_ms) as ends:
         done = settle_ledger(
-            Ledger(LedgerFiles(parsed.ledger)),
+            Ledger(files),
             ends,
             SystemClock().now_ms(),
             progress or (lambda _done, _total: None),
@@ -62,3 +69,18 @@ def settle(
         pause(answer_ms)
     counts = {state.name: count for state, count in answers.given.items()}
     return msgspec.structs.replace(done, answered=counts)
+
+
+def _check_is_ledger(files: LedgerFiles) -> None:
+    """Refuse a location that is mistyped: without any writes all would seem settled."""
+    reason = ""
+    if not files.is_there:
+        reason = "does not exist"
+    elif _OF_STREAM in files.names():
+        reason = f"is a checkpoint; its ledger is the folder {_OF_STREAM} in it"
+    if reason:
+        raise InvalidOption(
+            f"ledgerLocation {files.location[:200]!r} {reason}; give the ledgerLocation of the "
+            "writes, or the checkpoint of the stream with /orbitmq-ledger",
+            field="ledgerLocation",
+        )

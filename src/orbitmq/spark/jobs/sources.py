@@ -12,9 +12,11 @@ from typing import Final, TypeAlias
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from orbitmq.blocking import Admin
 from orbitmq.errors import InvalidInput
+from orbitmq.spark.options.options import read_options
 
-__all__ = ["Source", "Span", "Store", "Topics", "rows"]
+__all__ = ["Source", "Span", "Store", "Topics", "admin_of", "rows"]
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -68,6 +70,14 @@ class Span(msgspec.Struct, frozen=True):
 
 
 EVERYTHING: Final = Span()
+
+
+def admin_of(source: Topics) -> Admin:
+    """Return an admin of the cluster of a source, with its keys; it is not started."""
+    given = {**source.options, "nameserver": source.nameserver, "subscribe": source.names[0]}
+    access = msgspec.structs.asdict(read_options(given, streaming=False).access)
+    access["address_map"] = dict(access["address_map"]) or None
+    return Admin(**access, keep_open_ms=0)
 
 
 def rows(

@@ -71,7 +71,8 @@ def trace(
         source: the trace topic, or a store with it.
         span: only reports stored in this range of times.
         listed: how many of the slowest sends, and of the failed ones.
-        grace_ms: deliveries and results may be missing for so long before the last record.
+        grace_ms: deliveries and results may be missing for so long before the last record, by the
+            clock of its client, or by that of the broker if the client's is ahead.
         progress: is called with finished tasks and all tasks.
 
     Raises:
@@ -217,6 +218,7 @@ def _figures(once: DataFrame, listed: int, grace_ms: int) -> TraceFigures:
         F.sum("copies").alias("copies"),
         F.min("at_ms").alias("first"),
         F.max("at_ms").alias("last"),
+        F.max(F.unix_millis("reported")).alias("reported"),
     )
     by_kind = {row["kind"]: row for row in totals.collect()}
     ends = [row[name] for row in by_kind.values() for name in ("first", "last")]
@@ -225,7 +227,8 @@ def _figures(once: DataFrame, listed: int, grace_ms: int) -> TraceFigures:
     delivered = once.where("kind = 'delivery'")
     ended = once.where("kind = 'result'")
     minutes = _minutes(sent)
-    last_ms = max(times, default=0)
+    # A client whose clock is ahead must not end the grace of all others.
+    last_ms = min(max(times, default=0), max((row.reported for row in by_kind.values()), default=0))
     return TraceFigures(
         counts={kind: _count(row) for kind, row in sorted(by_kind.items())},
         repeated=sum(row.copies - _count(row) for row in by_kind.values()),

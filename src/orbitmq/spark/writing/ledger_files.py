@@ -32,6 +32,12 @@ class LedgerFiles:
     def __repr__(self) -> str:
         return f"<LedgerFiles {self.location}>"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the location exists."""
+        found: fs.FileInfo = self._fs.get_file_info(self._root)
+        return found.type is not fs.FileType.NotFound
+
     def names(self, folder: str = "") -> list[str]:
         """Return the names in a folder, sorted; empty if it is missing."""
         return self._files.names(folder)

@@ -26,6 +26,15 @@ def test_the_disk_of_a_broker_and_of_its_store(tmp_path: Path) -> None:
     assert 0 < stored.used < stored.total
 
 
+def test_the_disk_below_a_namespace(tmp_path: Path) -> None:
+    """The options of a source say how to reach the cluster, here too."""
+    with embedded.start(str(tmp_path)) as cluster:
+        with Producer("shop", nameserver=cluster.nameserver, namespace="team") as producer:
+            producer.send(Message("orders", b"tea"))
+        source = Topics(cluster.nameserver, ("orders",), {"namespace": "team"})
+        assert set(storage_of(source)) == {"broker-a"}
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("Total : 1.5 TiB, Free : 1 B.", 3 << 39), ("Total : 12 B, Free", 12), ("", 0), ("?", 0)],

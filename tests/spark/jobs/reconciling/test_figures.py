@@ -43,3 +43,10 @@ def test_what_is_only_missing_for_a_reason_is_equal() -> None:
     assert found.equal
     nothing = reconciliation([], [], [], late_ms=5)
     assert (nothing.equal, nothing.first_ms, nothing.sent) == (True, None, 0)
+
+
+def test_what_nobody_says_to_have_sent_is_not_equal() -> None:
+    """As if the receipts are of other topics, or no line of them can be read."""
+    there = reconciliation([Minute(topic="a", start_ms=0, unreported=9)], [], [], late_ms=5)
+    assert (there.equal, there.differences) == (False, 0)
+    assert not reconciliation([], [], [], late_ms=5, unreadable=9).equal

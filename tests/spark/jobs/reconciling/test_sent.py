@@ -43,6 +43,22 @@ def test_formats(spark: SparkSession, tmp_path: Path, form: str) -> None:
     assert (rows[0].queue_id, rows[0].queue_offset, rows[1].queue_offset) == (3, 7, None)
 
 
+def test_times_without_a_zone_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """As pandas writes them; in the session's zone, which is UTC."""
+    path = tmp_path / "receipts.parquet"
+    names = {name: [row[name] for row in ROWS] for name in ("topic", "message_id")}
+    times = pa.array([AT_MS] * len(ROWS), pa.timestamp("ms"))
+    pq.write_table(pa.table({**names, "sent_at": times}), path)
+    assert {row.sent_ms for row in of_receipts(spark, [str(path)]).collect()} == {AT_MS}
+
+
+def test_a_place_that_cannot_be_read_is_none(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "receipts.csv"
+    path.write_text("topic,message_id,sent_at,queue_id,queue_offset\norders,A,5,n/a,n/a\n")
+    (row,) = of_receipts(spark, [str(path)]).collect()
+    assert (row.message_id, row.queue_id, row.queue_offset) == ("A", None, None)
+
+
 def test_a_file_without_ids(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "receipts.csv"
     path.write_text("topic,sent_at\norders,5\n")

@@ -124,6 +124,32 @@ def test_order_by_queue_and_a_range_of_times(spark: SparkSession) -> None:
     said[2]["kind"] = "delayed"  # so it may come at any time
     again = merged(table(spark, said, SAID)), *given[1:]
     assert judged(*again, Rules(LATE_MS, by_queue=True)).where("out_of_order").count() == 0
+    said[2]["kind"] = None  # receipts may leave it out
+    stored[0]["is_delayed"] = True
+    again = merged(table(spark, said, SAID)), table(spark, stored, STORED), *given[2:]
+    assert judged(*again, Rules(LATE_MS, by_queue=True)).where("out_of_order").count() == 0
+
+
+def test_a_number_is_not_compared_with_a_time(spark: SparkSession) -> None:
+    """Some receipts of a producer have a sequence, others, such as older ones, don't."""
+    morning = Morning(1, 40, cut=False)
+    queue = {"topic": "orders", "broker": "a", "queue_id": 0}
+    said: list[Row] = [
+        dict.fromkeys(column.split()[0] for column in SAID.split(", "))
+        | {"topic": "orders", "message_id": f"m{number}", "sent_ms": BEGIN_MS + number}
+        | {"acknowledged": True, "producer": "shop", "sequence": sequence}
+        for number, sequence in enumerate((None, 1, None, 2))
+    ]
+    stored: list[Row] = [
+        morning.stored[0]
+        | queue
+        | {"queue_offset": number, "message_id": f"m{number}", "identity": f"m{number}"}
+        | {"sharding_key": "k", "stored_ms": BEGIN_MS + number}
+        for number in range(4)
+    ]
+    sent = merged(table(spark, said, SAID))
+    found = judged(sent, table(spark, stored, STORED), None, [], {}, Rules(LATE_MS))
+    assert found.where("out_of_order").count() == 0
 
 
 def test_late_deliveries(spark: SparkSession) -> None:

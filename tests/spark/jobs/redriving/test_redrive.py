@@ -11,13 +11,8 @@ from orbitmq.blocking import Admin
 from orbitmq.client.admin.dead_letters import DeadLetter
 from orbitmq.errors import OrbitError
 from orbitmq.spark.jobs.dead_letters import read_letters
-from orbitmq.spark.jobs.redriving.redrive import (
-    admin_of,
-    chosen_ids,
-    dead_letter_topics,
-    redrive,
-)
-from orbitmq.spark.jobs.sources import Topics
+from orbitmq.spark.jobs.redriving.redrive import chosen_ids, dead_letter_topics, redrive
+from orbitmq.spark.jobs.sources import Topics, admin_of
 from tests.interop.waiting import until
 from tests.spark.jobs.dead_letter_story import SENT, die
 

@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.blocking import Admin
-from orbitmq.spark.jobs.sources import Source, Store
+from orbitmq.spark.jobs.sources import Source, Store, admin_of
 from orbitmq.store.reader.reader import StoreReader
 
 __all__ = ["Storage", "storage_of"]
@@ -42,7 +41,7 @@ def storage_of(source: Source, retention_ms: int | None = None) -> dict[str, Sto
         log = sum(segment.size for segment in reader.segments)
         kept = _RESERVED_HOURS * _HOUR_MS if retention_ms is None else retention_ms
         return {"store": Storage(usage.total, usage.used, log, kept)}
-    with Admin(nameserver=source.nameserver) as admin:
+    with admin_of(source) as admin:
         names = {queue.broker_name for topic in source.names for queue in admin.queues(topic)}
         return {
             name: _of_broker(

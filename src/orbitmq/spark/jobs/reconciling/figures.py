@@ -101,7 +101,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """What producers say they sent, against what is stored and was consumed."""
 
     equal: bool
-    """Whether there is no difference."""
+    """Whether there is no difference, and something was compared, if there is anything."""
     differences: int
     first_ms: int | None
     last_ms: int | None
@@ -144,8 +144,9 @@ def reconciliation(
         of_topic.setdefault(one.topic, []).append(one)
     topics = tuple(_topic(name, found) for name, found in sorted(of_topic.items()))
     differences = sum(topic.differences for topic in topics)
+    is_compared = any(topic.sent for topic in topics) or not (topics or unreadable)
     return Reconciliation(
-        equal=not differences,
+        equal=is_compared and not differences,
         differences=differences,
         first_ms=ordered[0].start_ms if ordered else None,
         last_ms=ordered[-1].start_ms + 60_000 if ordered else None,

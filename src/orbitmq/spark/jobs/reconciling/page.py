@@ -70,8 +70,12 @@ def _introduction(found: Reconciliation) -> str:
 
 
 def _tiles(found: Reconciliation) -> Iterator[Tile]:
-    equal = "equal" if found.equal else f"{found.differences:,}"
-    yield Tile(equal, "to what was sent" if found.equal else "differences", _kind(found.equal))
+    if found.equal:
+        yield Tile("equal", "to what was sent", "good")
+    elif found.differences:
+        yield Tile(f"{found.differences:,}", "differences", "bad")
+    else:
+        yield Tile("not compared", "no report was found", "bad")
     yield Tile(f"{found.sent:,}", "sent")
     for name in DIFFERENCES:
         count = found.count(name)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
-from pyspark.sql.types import NumericType, TimestampType
+from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import SendStatus
@@ -117,10 +117,10 @@ def _receipts(spark: SparkSession, path: str) -> DataFrame:
 
 def _milliseconds(given: DataFrame) -> Column:
     kind, at = given.schema["sent_at"].dataType, F.col("sent_at")
-    if isinstance(kind, TimestampType):
-        return F.unix_millis(at)
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return F.unix_millis(at.cast("timestamp"))
     if isinstance(kind, NumericType):
-        return at.cast("bigint")
+        return at.try_cast("bigint")
     is_number = at.rlike(_MILLISECONDS)
     as_time = F.unix_millis(F.expr("try_to_timestamp(sent_at)"))
     return F.when(is_number, F.expr("try_cast(sent_at AS bigint)")).otherwise(as_time)
@@ -133,11 +133,11 @@ def of_outbox(spark: SparkSession, waiting: Iterable[Waiting]) -> DataFrame:
 
 
 def _said(frame: DataFrame) -> DataFrame:
-    """Return the columns of ``SAID``; those that a frame lacks are null."""
+    """Return the columns of ``SAID``; what a frame lacks, or can't be of the type, is null."""
     given = set(frame.columns)
     return frame.select(
         *(
-            (F.col(name) if name in given else F.lit(None)).cast(_TYPES[name]).alias(name)
+            (F.col(name) if name in given else F.lit(None)).try_cast(_TYPES[name]).alias(name)
             for name in _NAMES
         )
     )

@@ -7,13 +7,22 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from orbitmq.blocking import Admin
 from orbitmq.message import properties
-from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Store, Topics, rows
+from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Store, Topics, admin_of, rows
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from orbitmq.store.reader.reader import StoreReader
 
-__all__ = ["Archive", "Head", "Stored", "committed", "heads", "messages", "stored", "with_names"]
+__all__ = [
+    "Archive",
+    "Head",
+    "Stored",
+    "committed",
+    "heads",
+    "messages",
+    "of_reports",
+    "stored",
+    "with_names",
+]
 
 _COLUMNS: Final = (
     *("topic", "broker", "queue_id", "queue_offset", "message_id", "timestamp"),
@@ -21,8 +30,9 @@ _COLUMNS: Final = (
 )
 _DELAYED: Final = (
     *(properties.DELAY, properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS),
-    properties.TIMER_DELIVER_MS,
+    *(properties.TIMER_DELIVER_MS, properties.TRANSACTION_PREPARED, properties.TRANSACTION_ID),
 )
+"""Brokers leave them in what they deliver later, or after a commit."""
 STORE: Final = "store"
 """The name of the broker of a store directory, which doesn't know it."""
 
@@ -52,6 +62,18 @@ def with_names(source: Stored, *names: str) -> Stored:
     return msgspec.structs.replace(source, names=names)
 
 
+def of_reports(source: Stored, names: Sequence[str]) -> Stored:
+    """Return a source with the topics that reports name; a store with those of them that it has.
+
+    A read of a store refuses others, but all that was sent to one may be lost. If it has none of
+    them, it is the whole store.
+    """
+    if isinstance(source, Store):
+        there = set(StoreReader(source.directory).topics())
+        names = [name for name in names if name in there]
+    return with_names(source, *names)
+
+
 def messages(
     spark: SparkSession, source: Stored, columns: Sequence[str], span: Span = EVERYTHING
 ) -> DataFrame:
@@ -72,6 +94,7 @@ def stored(spark: SparkSession, source: Stored, start_ms: int | None = None) -> 
     """Return the messages stored from a time on, with what they are compared by.
 
     ``identity`` is the same for copies: the ``ORBIT_ID`` of a Spark write, else the unique id.
+    ``is_delayed`` also marks messages of transactions.
     """
     found = messages(spark, source, _COLUMNS, Span(start_ms))
 
@@ -98,7 +121,7 @@ def heads(spark: SparkSession, source: Stored, names: Sequence[str]) -> list[Hea
         OrbitError: a broker can't be reached, or the directory is not a store.
     """
     if isinstance(source, Topics):
-        with Admin(nameserver=source.nameserver) as admin:
+        with admin_of(source) as admin:
             return [
                 Head(
                     name, one.queue.broker_name, one.queue.queue_id, one.min_offset, one.max_offset
@@ -125,7 +148,7 @@ def committed(source: Stored, group: str, names: Sequence[str]) -> dict[tuple[st
         OrbitError: a broker can't be reached.
     """
     assert isinstance(source, Topics)  # the job refuses others
-    with Admin(nameserver=source.nameserver) as admin:
+    with admin_of(source) as admin:
         return {
             (one.queue.topic, one.queue.broker_name, one.queue.queue_id): one.consumer_offset
             for one in admin.progress(group).queues

@@ -164,12 +164,14 @@ def _with_order(found: DataFrame, rules: Rules) -> DataFrame:
         key = F.lit("")
     turn = F.coalesce("sequence", "sent_ms")
     before = (
-        Window.partitionBy(*_QUEUE, "producer", key)
+        # Numbers are not compared with times.
+        Window.partitionBy(*_QUEUE, "producer", F.col("sequence").isNull(), key)
         .orderBy("queue_offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     in_order = (F.col("verdict") == "found") & key.isNotNull() & F.col("producer").isNotNull()
-    in_order &= F.col("kind").isin(*_TIMELY)
+    # Receipts need not have a kind: what is stored has it too.
+    in_order &= F.col("kind").isin(*_TIMELY) & ~F.col("is_delayed")
     # Of copies and of what nobody reported the turn is null, which no maximum takes.
     last = F.max(F.when(in_order, turn)).over(before)
     return found.withColumn("out_of_order", F.coalesce(in_order & (last > turn), F.lit(False)))

@@ -15,7 +15,6 @@ speculative task can send twice. A copy has the unique id of the message, and th
 from collections import Counter
 from typing import Final, Literal
 
-import msgspec
 from pyspark.sql import DataFrame
 
 from orbitmq.blocking import Admin
@@ -24,24 +23,14 @@ from orbitmq.message import names
 from orbitmq.spark.jobs.dead_letters import selected
 from orbitmq.spark.jobs.progress import Progress
 from orbitmq.spark.jobs.redriving.figures import Redriven, Refused
-from orbitmq.spark.jobs.sources import Topics
-from orbitmq.spark.options.options import read_options
 
-__all__ = ["admin_of", "chosen_ids", "dead_letter_topics", "redrive"]
+__all__ = ["chosen_ids", "dead_letter_topics", "redrive"]
 
 Target = Literal["retry", "origin"]
 
 _MAX: Final = 10_000
 _OF_ONE: Final = (InvalidInput, NotFound, NoRoute)
 """Errors of one dead letter, which leave the others alone; nothing was sent."""
-
-
-def admin_of(source: Topics) -> Admin:
-    """Return an admin of the cluster of a source, with its keys; it is not started."""
-    given = {**source.options, "nameserver": source.nameserver, "subscribe": source.names[0]}
-    access = msgspec.structs.asdict(read_options(given, streaming=False).access)
-    access["address_map"] = dict(access["address_map"]) or None
-    return Admin(**access, keep_open_ms=0)
 
 
 def dead_letter_topics(admin: Admin, groups: tuple[str, ...] = ()) -> tuple[str, ...]:
