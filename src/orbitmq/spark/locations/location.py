@@ -65,6 +65,12 @@ class Location:
         """Whether a rename is one step."""
         return self.files.type_name in _RENAMING
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the directory exists; in an object store, whether it has a file."""
+        found: fs.FileInfo = self.files.get_file_info(self.path(""))
+        return found.type is not fs.FileType.NotFound
+
     def path(self, name: str) -> str:
         """Return what the file system calls a name."""
         return f"{self._root.rstrip('/')}/{name}" if name else self._root

@@ -35,8 +35,7 @@ class LedgerFiles:
     @property
     def is_there(self) -> bool:
         """Whether the location exists."""
-        found: fs.FileInfo = self._fs.get_file_info(self._root)
-        return found.type is not fs.FileType.NotFound
+        return self._files.is_there
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names in a folder, sorted; empty if it is missing."""
