@@ -28,7 +28,6 @@ from orbitmq.spark.store_source.options import (
     offsets_by_queue,
 )
 from orbitmq.spark.store_source.topics import rule_of
-from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.reader.borders import LogEnd, borders, largest_queues, log_end
 from orbitmq.store.reader.queue_reader import BatchQueueReader
 from orbitmq.store.reader.reader import Damage, QueueName, QueueReader, StoreReader
@@ -101,8 +100,8 @@ def _check_log(reader: StoreReader, options: StoreOptions) -> None:
         )
     if reader.queues():
         raise StoreError(
-            f"{reader.directory} has queues but no directory {COMMIT_LOG}/; set the option "
-            "commitLog to where the log is, which storePathCommitLog names",
+            f"{reader.directory} has queues, but its log is not in {reader.log_directory}; set "
+            "the option commitLog to where the log is, which storePathCommitLog names",
             path=where,
         )
 
