@@ -188,6 +188,7 @@ class MessageStore:
             batch_directory=self._path(BATCH_CONSUME_QUEUE),
             entries_per_file=self.settings.queue_file_entries,
             batches_per_file=self.settings.batch_queue_file_entries,
+            open_files_max=self._disk.files_at_once(),
             make_room=self._make_room,
         )
 

@@ -52,6 +52,7 @@ Operation: TypeAlias = Literal[
 
 _UNBOUNDED: Final = 1 << 60  # the capacity of a disk that is never full
 _OWN_PID: Final = 1  # a simulated machine runs one process
+_FILES_AT_ONCE: Final = 512
 
 
 class PowerLost(BaseException):
@@ -293,6 +294,10 @@ class SimulatedDisk:
 
     def hasten(self) -> None:
         """Do nothing, which is allowed: it is only a hint."""
+
+    def files_at_once(self) -> int:
+        """Return the same on every machine, so that a seed gives the same run."""
+        return _FILES_AT_ONCE
 
     def usage(self, path: str) -> Usage:
         """Return how full the disk is."""

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import resource
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -350,6 +351,17 @@ def test_an_unknown_file_system_is_empty() -> None:
 
 
 # Locks.
+
+
+@pytest.mark.parametrize(
+    ("limit", "files"),
+    [(256, 512), (20_000, 10_000), (1_000_000, 32_768), (resource.RLIM_INFINITY, 32_768)],
+)
+def test_half_of_the_descriptors_are_for_files(
+    limit: int, files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (limit, limit))
+    assert RealDisk().files_at_once() == files
 
 
 def test_a_lock_is_held_until_it_is_released(disk: Disk, root: str) -> None:

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ from orbitmq.message.buffer import Buffer
 __all__ = ["Disk", "DiskFile", "DiskLock", "RealDisk", "Usage"]
 
 _BUFFERS_AT_ONCE: Final = 1024  # IOV_MAX of Linux
+_FILES_LEAST: Final = 512
+_FILES_MOST: Final = 32_768
+"""A file that is open takes some 400 bytes here, and more in the system."""
 
 # Device and inode of each locked file → process that holds the lock. A forked child inherits the
 # table but not the locks.
@@ -159,6 +163,10 @@ class Disk(Protocol):
         """Write back all dirty pages; a hint before many syncs that guarantees nothing."""
         ...
 
+    def files_at_once(self) -> int:
+        """Return how many files a store may keep open; connections need descriptors, too."""
+        ...
+
     def usage(self, path: str) -> Usage:
         """Return how full the file system of ``path`` is."""
         ...
@@ -252,6 +260,13 @@ class RealDisk:
     def hasten(self) -> None:
         """Write back all dirty pages; a hint before many syncs that guarantees nothing."""
         os.sync()
+
+    def files_at_once(self) -> int:
+        """Return half of the process's limit of open files, within bounds."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limit == resource.RLIM_INFINITY:
+            return _FILES_MOST
+        return min(max(limit // 2, _FILES_LEAST), _FILES_MOST)
 
     def usage(self, path: str) -> Usage:
         """Return how full the file system of ``path`` is."""
