@@ -21,9 +21,9 @@ demo: setup
 	$(BIN)/orbitmq demo
 
 # Three at a time on two cores, since many tests wait for processes; which of them stay together is
-# decided in tests/groups.py.
+# decided in tests/groups.py. A process that dies ends the run: with a new one it would wait for ever.
 test: setup
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder tests
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0 tests
 
 check: setup
 	$(BIN)/ruff format --check .

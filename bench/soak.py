@@ -31,7 +31,7 @@ def main() -> int:
                 # As `make test`: one more than there are cores, since many tests wait for others;
                 # those that share servers and Java processes stay together.
                 *("-n", str((os.cpu_count() or 1) + 1)),
-                *("--dist", "loadgroup", "--no-loadscope-reorder"),
+                *("--dist", "loadgroup", "--no-loadscope-reorder", "--max-worker-restart", "0"),
             ],
             env=environment,
             check=False,
