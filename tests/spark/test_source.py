@@ -145,7 +145,7 @@ def test_a_user_schema_that_names_properties_is_enough_to_read_them(
 
 def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in the processes that commit, which ask no nameserver.
-    monkeypatch.setattr("orbitmq.spark.writing.writer._is_committing", lambda: True)
+    monkeypatch.setattr("orbitmq.spark.writing.writer.is_committing", lambda: True)
     to_topic = RocketMQSource(CaseInsensitiveDict({"nameserver": "127.0.0.1:1", "topic": "orders"}))
     value = StructType().add("value", "binary")
 
