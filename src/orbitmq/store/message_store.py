@@ -88,6 +88,8 @@ class MessageStore:
     ``memory_limit`` is the memory that the process may use, in bytes; None: what the system has.
     """
 
+    _checkpoint_fails = False
+
     def __init__(
         self,
         directory: str,
@@ -130,7 +132,6 @@ class MessageStore:
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
         self._writing_checkpoint: Future[None] | None = None
-        self._checkpoint_fails = False
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
         self._no_space: StoreError | None = None  # for queues and index, which keep it in memory

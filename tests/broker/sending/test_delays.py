@@ -18,7 +18,6 @@ from tests.broker.send_world import SMALL, SendWorld
 from tests.broker.world import HandClock
 from tests.store.golden import unpack
 from tests.store.logs import incoming
-from tests.store.test_store_time import JumpingClock
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
@@ -531,6 +530,15 @@ def test_the_file_has_java_s_shape() -> None:
     again = SendWorld()
     again.delays.load_json(world.delays.to_json())
     assert again.delays.table() == world.delays.table()
+
+
+class JumpingClock(HandClock):
+    """A clock whose time of day can be set apart."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return self.now + self.ahead_ms
 
 
 def jumped(world: SendWorld, clock: JumpingClock, ahead_ms: int) -> list[int]:

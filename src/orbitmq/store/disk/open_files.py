@@ -57,8 +57,9 @@ def is_full(error: BaseException) -> bool:
     >>> is_full(DiskFailed("can't sync", path="/store/abort", errno=errno.ENOSPC, of_sync=True))
     False
     """
-    no_space = isinstance(error, DiskFailed) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return no_space and not error.of_sync
+    if not isinstance(error, DiskFailed) or error.of_sync:
+        return False
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def warn_of_shortage(times: int) -> None:
