@@ -1,4 +1,5 @@
 import errno
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -129,13 +130,14 @@ def test_what_a_method_has_changed_survives_a_power_loss() -> None:
     disk.sync_directory("/")
     epochs = EpochFile(disk, "/store")
     assert not epochs.history
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: epochs.begin(1, 0),
         lambda: epochs.begin(2, 640),
         lambda: epochs.begin(4, 1280),
         lambda: epochs.cut(1280),
         lambda: epochs.trim(640),
-    ):
+    ]
+    for change in changes:
         change()
         disk.crash()
         assert EpochFile(disk, "/store").history == epochs.history
