@@ -9,15 +9,27 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ballast", "small_disk"]
+__all__ = ["CannotMount", "ballast", "mounting", "small_disk"]
+
+
+class CannotMount(Exception):
+    """This process may not mount a disk."""
+
+
+@contextlib.contextmanager
+def mounting() -> Iterator[None]:
+    """Skip a test where mounting is not allowed, but fail it if ``ORBITMQ_INTEROP=require``."""
+    try:
+        yield
+    except CannotMount as error:
+        if os.environ.get("ORBITMQ_INTEROP") == "require":
+            raise
+        pytest.skip(str(error))
 
 
 @contextlib.contextmanager
 def small_disk(directory: Path, mib: int) -> Iterator[Path]:
-    """Mount a disk of some MiB in memory at a directory.
-
-    Where mounting is not allowed the test is skipped, or fails if ``ORBITMQ_INTEROP=require``.
-    """
+    """Mount a disk of some MiB in memory at a directory; raise CannotMount if that's refused."""
     directory.mkdir(parents=True, exist_ok=True)
     mount = shutil.which("mount") or "/bin/mount"
     command = [mount, "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(directory)]
@@ -27,10 +39,7 @@ def small_disk(directory: Path, mib: int) -> Iterator[Path]:
     except OSError as error:
         reason = str(error)
     if reason:
-        why = f"a disk of {mib} MiB can't be mounted, which root may do on Linux: {reason}"
-        if os.environ.get("ORBITMQ_INTEROP") == "require":
-            pytest.fail(why)
-        pytest.skip(why)
+        raise CannotMount(f"a small disk can't be mounted, which root may do on Linux: {reason}")
     try:
         yield directory
     finally:

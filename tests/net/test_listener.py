@@ -73,7 +73,7 @@ def test_one_connection_too_many_is_closed_and_a_freed_place_is_given_again(
             assert (await second.request(BROKER, ASK)).code == 0
 
     run_virtual(scenario)
-    assert "1 are open, the limit is connections_max" in caplog.text
+    assert "1 are open, which is the limit (connections_max" in caplog.text
 
 
 def test_a_stop_answers_what_was_taken_up_and_takes_up_no_more() -> None:

@@ -13,7 +13,7 @@ from orbitmq.store.log.append import PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import Operation, SimulatedDisk
-from tests.small_disks import ballast, small_disk
+from tests.small_disks import ballast, mounting, small_disk
 from tests.store.logs import incoming
 from tests.store.stores import HandClock, bodies, opened
 
@@ -188,7 +188,7 @@ def test_a_disk_that_fills_up_and_gets_room_again() -> None:
 
 
 def test_a_real_disk_that_fills_up_and_gets_room_again(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", mib=4) as directory:
+    with mounting(), small_disk(tmp_path / "disk", mib=4) as directory:
         clock = HandClock()
         store = opened(RealDisk(), str(directory / "store"), clock=clock, segment_bytes=MIB // 16)
         weight = ballast(directory, left=256 * 1024)

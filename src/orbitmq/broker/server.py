@@ -46,6 +46,8 @@ _EXPIRE_MS: Final = 10_000
 _SAMPLE_MS: Final = 1_000
 _FIRST_ROUND_S: Final = 3
 """How long a start waits for nameservers; clients that know the address are served meanwhile."""
+_OTHER_FILES: Final = 64
+"""Descriptors for the log, connections to other servers and tools, beside files and clients."""
 _VIP_BELOW: Final = 2
 _FREE_PORT_TRIES: Final = 8
 """The distance of the VIP port, where sends don't wait behind other requests in Java."""
@@ -241,10 +243,13 @@ class Broker:
         return listener
 
     def _listener(self, address: Address) -> Listener:
+        # The store has half of the descriptors; clients must not take those, nor the last ones.
+        room = self._machine.disk.files_at_once() - _OTHER_FILES
+        net = self.settings.net
         return Listener(
             address,
             self.handlers,
-            settings=self.settings.net,
+            settings=replace(net, connections_max=min(net.connections_max, room)),
             tls=self._server_tls,
             mode=self.settings.tls.mode,
             network=self._machine.network,

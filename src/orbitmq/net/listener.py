@@ -55,6 +55,7 @@ class Listener:
         self._take_leading = take_leading
         self._port: OpenPort | None = None
         self._closing = False
+        self._refused = 0
         self._connections: dict[Connection, None] = {}  # a set in the order of arrival
 
     def __repr__(self) -> str:
@@ -130,12 +131,16 @@ class Listener:
                 connection.take_leading = self._take_leading(connection)
             connection.when_closed(self._forget)
             return
-        log.warning(
-            "%s: closing the connection from %s: %d are open, the limit is connections_max",
-            self.address,
-            connection.peer,
-            len(self._connections),
-        )
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:  # the 1st, 2nd, 4th and so on
+            log.warning(
+                "%s: closing the connection from %s: %d are open, which is the limit "
+                "(connections_max, or half of ulimit -n); %d were closed so far",
+                self.address,
+                connection.peer,
+                len(self._connections),
+                self._refused,
+            )
         connection.abort("the server has too many connections")
 
     def _forget(self, connection: Connection) -> None:

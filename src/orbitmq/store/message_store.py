@@ -33,7 +33,7 @@ from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.memory import memory_bytes
-from orbitmq.store.disk.open_files import is_full, warn_of_shortage
+from orbitmq.store.disk.open_files import is_full, is_shortage, warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import (
@@ -134,7 +134,7 @@ class MessageStore:
         self._writing_checkpoint: Future[None] | None = None
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
-        self._no_space: StoreError | None = None  # for queues and index, which keep it in memory
+        self._obstacle: StoreError | None = None  # queues and index keep in memory what they have
         self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
         self._pulls = PullReader(self.log, self.settings, memory)
@@ -485,13 +485,13 @@ class MessageStore:
         if not self._is_open:
             return "the store is not open"
         if self.log.is_full:
-            return f"the disk is full: {self.log.failure}"
+            return _passing(self.log.failure)
         if failure := self._flusher.failure or self.log.failure:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
-        if self._no_space is not None:
-            return f"the disk is full: {self._no_space}"
+        if self._obstacle is not None:
+            return _passing(self._obstacle)
         return "the disk is full" if self._expiry.is_disk_full else ""
 
     def _make_room(self) -> None:
@@ -532,11 +532,11 @@ class MessageStore:
         arrived: list[Dispatched] = []
         try:
             if self.settings.index_enabled:
-                self._write_unless_full(lambda: self.index.put_all(entries))
+                self._write_if_possible(lambda: self.index.put_all(entries))
             arrived = self.queues.append_all(entries)
             # Most are written by a tick, several per queue at once.
             if self.queues.buffered > _BUFFERED_ENTRIES:
-                self._write_unless_full(lambda: self.queues.write(len(entries)))
+                self._write_if_possible(lambda: self.queues.write(len(entries)))
         except StoreError as error:
             self._fail_to_dispatch(error)
         if arrived:
@@ -548,11 +548,11 @@ class MessageStore:
         if self.failure is not None:
             return
         try:
-            if self._no_space is None:
-                self._write_unless_full(lambda: self.queues.write(most))
-            elif self._write_unless_full(self._write_waiting):
-                self._no_space = None
-                log.warning("the disk has space for queues and index: writes are accepted again")
+            if self._obstacle is None:
+                self._write_if_possible(lambda: self.queues.write(most))
+            elif self._write_if_possible(self._write_waiting):
+                self._obstacle = None
+                log.warning("queues and index are written: messages are accepted again")
         except StoreError as error:
             self._fail_to_dispatch(error)
 
@@ -562,19 +562,20 @@ class MessageStore:
             self.index.put_all(())
         self.queues.write()
 
-    def _write_unless_full(self, write: Callable[[], None]) -> bool:
-        """Write to queues or index, which keep what they can't write; return False on a full disk.
+    def _write_if_possible(self, write: Callable[[], None]) -> bool:
+        """Write to queues or index, which keep what they can't write.
 
-        The store then refuses messages, so that little is kept, until a tick could write it.
+        Return False if there is no space, or no descriptor. The store then refuses messages, so
+        that little is kept, until a tick could write it.
         """
         try:
             write()
         except StoreError as error:
-            if not is_full(error):
+            if not (is_full(error) or is_shortage(error)):
                 raise
-            if self._no_space is None:
-                log.error("writes are refused until queues and index have space: %s", error)
-            self._no_space = error
+            if self._obstacle is None:
+                log.error("messages are refused until queues and index are written: %s", error)
+            self._obstacle = error
             return False
         return True
 
@@ -645,7 +646,7 @@ class MessageStore:
         Returns False if another sync is in flight, or the store has failed.
         """
         self._write_queues()
-        if self._queue_sync.is_under_way or self.failure is not None or self._no_space is not None:
+        if self._queue_sync.is_under_way or self.failure is not None or self._obstacle is not None:
             return False
         mark = self._index_mark()
         self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark), done)
@@ -727,3 +728,9 @@ class MessageStore:
             flushed=self._flusher.flushed,
             with_index=self.settings.index_enabled,
         )
+
+
+def _passing(error: StoreError | None) -> str:
+    """Return the reason of a refusal that ends by itself."""
+    why = "the disk is full" if error is None or is_full(error) else "too many files are open"
+    return f"{why}: {error}"
