@@ -27,6 +27,4 @@ def test_the_documents_are_in_the_wheel_and_errors_lead_to_them(tmp_path: Path) 
 
 
 def pages(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.md")
-    }
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.md")}
