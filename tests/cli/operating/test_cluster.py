@@ -6,10 +6,10 @@ from orbitmq.cli.operating.cluster import Node, node_lines, rate_lines
 from tests.cli.operating.conftest import Shop
 
 NODES = """\
-NODE        ROLE        ADDRESS          VERSION     IN/S  OUT/S  DISK
--           nameserver  10.0.0.1:9876    -              -      -     -
-broker-a/0  master      10.0.0.7:10911   5.4.0    1,200.5    3.0   71%
-broker-a/1  slave       10.0.0.8:10911   -              -      -     -
+NODE        ROLE        ADDRESS         VERSION     IN/S  OUT/S  DISK
+-           nameserver  10.0.0.1:9876   -              -      -     -
+broker-a/0  master      10.0.0.7:10911  5.4.0    1,200.5    3.0   71%
+broker-a/1  slave       10.0.0.8:10911  -              -      -     -
 
 10.0.0.8:10911 does not answer: no connection
 """

@@ -415,5 +415,5 @@ def probe_lines(found: Sequence[Probe]) -> Iterator[str]:
     problems = list(dict.fromkeys(one.problem for one in found if one.problem))
     if problems:
         yield ""
-        for one in problems:
-            yield from wrapped(one)
+        for problem in problems:
+            yield from wrapped(problem)
