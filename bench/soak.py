@@ -111,11 +111,11 @@ def failed(suite: ET.Element) -> list[str]:
 
 
 def commit() -> str:
-    """Return the commit that the files are of, marked if they have changes."""
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
-    )
-    return told.stdout.strip()
+    """Return the commit that the files are of, marked if they have changes beside results."""
+    name = ["git", "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(name, capture_output=True, text=True, check=True).stdout.strip()
+    changes = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
+    return told + "-changed" * subprocess.run(changes, check=False).returncode
 
 
 if __name__ == "__main__":
