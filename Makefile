@@ -41,8 +41,9 @@ speed: setup
 	@command -v cargo >/dev/null || { echo "make speed needs Rust: cargo is not on the PATH"; exit 1; }
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install --force-reinstall ./speed
 
+# All parts, or some: make soak PARTS="store spark".
 soak: setup
-	$(BIN)/python -m bench.soak
+	$(BIN)/python -m bench.soak $(PARTS)
 
 # Everything beside Java: about an hour, and 8 GB below TMPDIR. Writes bench/results/latest.json, its
 # page, docs/performance.md and the figures in the README.

@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     more_is_better: bool = False
     sizes: Sizes | None = None
     headline: bool = False
-    """Whether it is in the README."""
+    """Whether it is in the short table, whose first and worst of a group are in the README."""
 
     @property
     def note(self) -> str:

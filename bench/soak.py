@@ -1,32 +1,84 @@
-"""The full numbers: ``make soak``.
+"""The full numbers: ``make soak``, or ``make soak PARTS="store spark"`` for some folders of tests.
 
 Runs the whole suite with twenty times the random cases and with all real counterparts, which must
-be installed, and writes the result to ``bench/results/soak.json``.
+be installed. The suite runs by parts, since all of it takes hours: the result of each is written to
+``bench/results/soak.json`` when it ends, with the commit that it was made on, so that what was cut
+off goes on with the parts that are missing.
 """
 
+import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from time import monotonic
+from typing import TypedDict
 from xml.etree import ElementTree as ET
 
-from bench.measure import machine, write
+from bench.measure import RESULTS, machine, write
 
 # Per test: with twenty times the cases a single test may take long.
 TIMEOUT_S = 1800
 
+TESTS = Path("tests")
+OTHERS = "others"
+"""The tests that lie in no folder of their own."""
+
+
+class Part(TypedDict):
+    """What a part of the suite came to."""
+
+    commit: str
+    exit_status: int
+    tests: int
+    failed: list[str]
+    skipped: int
+    seconds: int
+
 
 def main() -> int:
-    """Run the suite; return its exit status."""
+    """Run the parts that were asked for; return 0 if all of them passed."""
+    parser = argparse.ArgumentParser(prog="make soak", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(parts())}")
+    asked: list[str] = parser.parse_args().parts or list(parts())
+    if unknown := set(asked) - set(parts()):
+        parser.error(f"no tests for {', '.join(sorted(unknown))}; there are {', '.join(parts())}")
+    results: dict[str, Part] = earlier()
+    for name in asked:
+        results[name] = run_part(name)
+        write("soak", {"machine": machine(), "parts": dict(sorted(results.items()))})
+    return int(any(results[name]["exit_status"] for name in asked))
+
+
+def parts() -> dict[str, list[str]]:
+    """Return the paths of each part of the suite."""
+    found = {
+        path.name: [str(path)]
+        for path in sorted(TESTS.iterdir())
+        if path.is_dir() and any(path.rglob("test_*.py"))
+    }
+    return found | {OTHERS: [str(path) for path in sorted(TESTS.glob("test_*.py"))]}
+
+
+def earlier() -> dict[str, Part]:
+    """Return the results of an earlier run, of the parts that still exist."""
+    file = RESULTS / "soak.json"
+    found = json.loads(file.read_text()).get("parts", {}) if file.exists() else {}
+    return {name: part for name, part in found.items() if name in parts()}
+
+
+def run_part(name: str) -> Part:
+    """Run a part of the suite with full numbers."""
+    print(f"soak: {name}", flush=True)
     environment = os.environ | {"ORBITMQ_SOAK": "1", "ORBITMQ_INTEROP": "require"}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         began = monotonic()
         run = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", "tests"),
+                *(sys.executable, "-m", "pytest", "-q", *parts()[name]),
                 *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
                 # As `make test`: one more than there are cores, since many tests wait for others;
                 # those that share servers and Java processes stay together.
@@ -39,16 +91,31 @@ def main() -> int:
         seconds = monotonic() - began
         suite = ET.parse(report).getroot().find("testsuite")
     assert suite is not None
-    result = {
-        "machine": machine(),
+    return {
+        "commit": commit(),
         "exit_status": run.returncode,
         "tests": int(suite.attrib["tests"]),
-        "failures": int(suite.attrib["failures"]) + int(suite.attrib["errors"]),
+        "failed": failed(suite),
         "skipped": int(suite.attrib["skipped"]),
         "seconds": round(seconds),
     }
-    write("soak", result)
-    return run.returncode
+
+
+def failed(suite: ET.Element) -> list[str]:
+    """Return the tests of a report that failed."""
+    return [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in suite.iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+
+
+def commit() -> str:
+    """Return the commit that the files are of, marked if they have changes beside results."""
+    name = ["git", "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(name, capture_output=True, text=True, check=True).stdout.strip()
+    changes = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"]
+    return told + "-changed" * subprocess.run(changes, check=False).returncode
 
 
 if __name__ == "__main__":

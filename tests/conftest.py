@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> groups.Groups | None:
     """Keep the tests of a group in one process."""
     return groups.Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_producer_left() -> Iterator[None]:
+    """Close what writes of this process left open: the thread of its loop is shared by name."""
+    yield
+    if "orbitmq.spark.writing.producers" in sys.modules:
+        sys.modules["orbitmq.spark.writing.producers"].close_producers()
 
 
 @pytest.fixture(scope="session")

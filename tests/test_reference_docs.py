@@ -150,7 +150,6 @@ def programs(*documents: str) -> list[str]:
 
 
 DOCUMENTS = (
-    "README.md",
     "docs/admin.md",
     "docs/blocking.md",
     "docs/consumer.md",

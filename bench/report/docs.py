@@ -44,6 +44,10 @@ run.
 - Latency of a send: an open loop with one delayed message in ten, on files so small, and kept for
   so short a time, that segments and index files are created and deleted all the time.
 """
+_SHORT: Final = """\
+The figures are those of pure Python; the optional [compiled kernel](speed.md) has a column where it
+was measured. The aims are our own, and not all of them are met.
+"""
 _OTHERS: Final = """\
 ## Spark
 
@@ -84,14 +88,36 @@ A start after a crash, by what was lost, from `bench/results/recover.json`:
 # docs/performance.md
 
 
-def performance(run: Run, others: Path = RESULTS) -> str:
-    """Return the text of ``docs/performance.md``."""
+def performance(run: Run, compiled: Run | None = None, others: Path = RESULTS) -> str:
+    """Return the text of ``docs/performance.md``.
+
+    ``compiled`` is a run with the compiled kernel, whose ratios get a column in the short table.
+    """
     met, aims = run.met()
     parts = [_INTRO, f"**{met} of {aims} aims are met.** {_machine(run)}", ""]
+    parts += ["## In short", "", _SHORT, _in_short(run, compiled), ""]
     for group, heading in GROUPS.items():
         if found := run.group(group):
             parts += [f"## {heading}", "", _group(run, found), *_notes(found), *_points(found)]
     return "\n".join([*parts, *_warm_ups(run), *_times(others), _others(others)])
+
+
+def _in_short(run: Run, compiled: Run | None) -> str:
+    ratios = {one.name: number(one.ratio.median) for one in compiled.rows} if compiled else {}
+    rows = [
+        [
+            f"{_SUBJECTS[row.group]}: {_work(run, row)}",
+            f"{number(result.ours.median)} {row.unit}",
+            f"{number(result.theirs.median)} {row.unit}",
+            number(result.ratio.median),
+            *([ratios.get(row.name, "–")] if compiled else []),
+            row.aim_text,
+        ]
+        for row, result in run.results
+        if row.headline
+    ]
+    kernel = ["ratio with the kernel"] if compiled else []
+    return _table(["", "ours", "Java", "ratio", *kernel, "aim"], rows)
 
 
 def _times(others: Path) -> list[str]:
@@ -256,10 +282,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 # README
 
 
-def readme(run: Run, text: str, compiled: Run | None = None) -> str:
+def readme(run: Run, text: str) -> str:
     """Return the text of the README with new figures between the markers.
 
-    ``compiled`` is a run with the compiled kernel, whose ratios get a column of their own.
+    Each group with headlines has one line: its first headline, and the one with the worst ratio.
 
     Raises:
         ValueError: the markers are missing.
@@ -268,25 +294,32 @@ def readme(run: Run, text: str, compiled: Run | None = None) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the README has no {BEGIN} and {END}")
-    ratios = {one.name: number(one.ratio.median) for one in compiled.rows} if compiled else {}
-    rows = [
-        [
-            f"{_SUBJECTS[row.group]}: {_work(run, row)}",
-            f"{number(result.ours.median)} {row.unit}",
-            f"{number(result.theirs.median)} {row.unit}",
-            number(result.ratio.median),
-            *([ratios.get(row.name, "–")] if compiled else []),
-            row.aim_text,
-        ]
-        for row, result in run.results
-        if row.headline
+    lines = [
+        f"- **{subject}**, {_first_and_worst(run, found)}"
+        for group, subject in _SUBJECTS.items()
+        if (found := [one for one in run.group(group) if one[0].headline])
     ]
     met, aims = run.met()
-    kernel = ["ratio with the kernel"] if compiled else []
-    table = _table(["", "ours", "Java", "ratio", *kernel, "aim"], rows)
-    return (
-        f"{before}{BEGIN}\n{table}\n\n{met} of {aims} aims are met. {_machine(run)}\n{END}{after}"
-    )
+    aims_met = f"{met} of {aims} aims are met, by pure Python on {_cores(run)}, {run.date}."
+    return "\n".join([before + BEGIN, *lines, "", aims_met, END + after])
+
+
+def _cores(run: Run) -> str:
+    return f"{run.machine['cores']} cores" + ("" if run.kind == "full" else " (a quick run)")
+
+
+def _first_and_worst(run: Run, found: Sequence[tuple[Row, Result]]) -> str:
+    worst = found[0]
+    for one in found[1:]:
+        if one[0].is_worse(one[1].ratio.median, worst[1].ratio.median):
+            worst = one
+    first = _headline(run, *found[0])
+    return first if worst is found[0] else f"{first}; at worst {_headline(run, *worst)}"
+
+
+def _headline(run: Run, row: Row, result: Result) -> str:
+    ours, theirs, ratio = (number(one.median) for one in (result.ours, result.theirs, result.ratio))
+    return f"{_work(run, row)}: {ours} {row.unit}, Java {theirs} ({ratio})"
 
 
 _SUBJECTS: Final = {
@@ -304,8 +337,8 @@ def documents() -> dict[Path, str]:
     page = ROOT / "README.md"
     compiled = [one for one in times.kept(RESULTS) if one.is_compiled]
     return {
-        ROOT / "docs" / "performance.md": performance(run),
-        page: readme(run, page.read_text(), compiled[-1] if compiled else None),
+        ROOT / "docs" / "performance.md": performance(run, compiled[-1] if compiled else None),
+        page: readme(run, page.read_text()),
     }
 
 

@@ -166,12 +166,13 @@ MessageStoreConfig:
     appendTopicForTimerDeleteKey
     haListenPort haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
     haMaxGapNotInSync slaveTimeout inSyncReplicas syncFromLastFile
+    haMaxTimeSlaveNotCatchup minInSyncReplicas allAckInSyncStateSet asyncLearner
   harmless: DLedger and controllers are not supported yet
     storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity
     dLegerGroup dLegerPeers dLegerSelfId
     preferredLeaderId enableBatchPush enableAutoInSyncReplicas
-    haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup
-    maxChecksumRange replicasPerDiskPartition maxSlaveResendLength asyncLearner
+    syncMasterFlushOffsetWhenStartup
+    maxChecksumRange replicasPerDiskPartition maxSlaveResendLength
   harmless: a replica takes the log as fast as it can write, and slows its master down else
     haFlowControlEnable maxHaTransferByteInSecond
   harmless: a slave looks at offsets as its master does
@@ -254,10 +255,8 @@ MessageStoreConfig:
     enableDLegerCommitLog
   refused unless false: a start verifies record checksums only where enabledAppendPropCRC wrote them
     forceVerifyPropCRC
-  refused unless 1: there is no set of replicas in sync yet; use inSyncReplicas
-    totalReplicas minInSyncReplicas
-  refused unless false: there is no set of replicas in sync yet; use inSyncReplicas
-    allAckInSyncStateSet
+  refused unless 1: how many replicas there are follows from who connects; use inSyncReplicas
+    totalReplicas
   refused unless false: consume queues are kept in files, not in RocksDB
     rocksdbCQDoubleWriteEnable
 NettyServerConfig:

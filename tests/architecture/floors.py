@@ -64,7 +64,7 @@ FLOORS: Mapping[str, Room] = {
         ),
     ),
     "store": Room(
-        ground=frozenset({"settings", "layout", "damage", "dispatch", "progress"}),
+        ground=frozenset({"settings", "layout", "damage", "dispatch", "progress", "store_time"}),
         floors=_floors(
             """
             disk:

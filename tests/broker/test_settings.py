@@ -90,7 +90,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
         *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter", "recallMessageEnable"),
         *("transactionTimeOut", "transactionCheckInterval"),
-        *("haListenPort", "inSyncReplicas"),  # Java tells the port; two brokers, see the docs
+        *("haListenPort", "inSyncReplicas", "allAckInSyncStateSet"),  # see the docs
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded
@@ -122,7 +122,7 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
         ("aclEnable=true", "there is no access control yet"),
         ("authenticationEnabled = True ", "there is no access control yet"),
         ("enableDLegerCommitLog=true", "replication by DLedger is not supported"),
-        ("minInSyncReplicas=2", "use inSyncReplicas"),
+        ("totalReplicas=2", "use inSyncReplicas"),
         ("storePathCommitLog=/a,/b", "a log in several directories, as Java has it"),
         ("readOnlyCommitLogStorePaths=/b", "the commit log is in one directory"),
         ("tls.server.mode=enforcing", "needs tls.server.certPath"),

@@ -71,7 +71,7 @@ def test_servers_print_its_ready_lines(
 
 @pytest.fixture
 def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Set up what the examples use: the command, a cluster, an outbox, and a copy of a store."""
+    """Set up what the examples use: command, cluster, outbox, ledger, and a copy of a store."""
     command = tmp_path / "bin" / "orbitmq"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m orbitmq.cli.main "$@"\n')
@@ -81,6 +81,7 @@ def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
     monkeypatch.chdir(tmp_path)
     outbox_file(tmp_path, message("orders", b"paid"))
+    (tmp_path / "checkpoint" / "orbitmq-ledger").mkdir(parents=True)
     Path(unpacked("normal", tmp_path)).rename(tmp_path / "backup")
     with start() as cluster:
         monkeypatch.setenv("NAMESRV_ADDR", cluster.nameserver)

@@ -37,7 +37,8 @@ OF_THE_CLUSTER = {
     *("bindAddress", "kvConfigPath", "listenPort", "namesrvAddr", "storePathRootDir"),
     *("storePathCommitLog", "brokerIP1", "haListenPort"),
 }
-OTHER_DEFAULTS = {"inSyncReplicas"}  # with Java's, a SYNC_MASTER waits for nobody
+OTHER_DEFAULTS = {"inSyncReplicas", "allAckInSyncStateSet"}
+"""With Java's, a SYNC_MASTER waits for nobody, or not for the next one."""
 COMMON_SETTINGS = {"getBrokerConfig -b {broker}": 60, "getNamesrvConfig": 10}
 TOPICS = [
     {"topicName": "listed-a", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6},

@@ -123,6 +123,7 @@ def test_what_a_crash_repeats_on_java_s_broker_is_one_window_that_can_be_dropped
     assert sorted(received) == rows
     assert Counter(received.values()) == {2: WINDOW, 1: 30}
     reader = spark.read.format("rocketmq").options(nameserver=team.nameserver, subscribe=topic)
+    reader = reader.option("includeProperties", True)
     once = orbitmq.spark.drop_duplicates(reader.load()).select("value").collect()
     assert sorted(bytes(row.value) for row in once) == rows
 

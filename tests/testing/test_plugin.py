@@ -17,7 +17,7 @@ OPTIONS = (*("-p", "orbitmq" if IS_INSTALLED else "pytest_orbitmq"), "-q", "--st
 
 def ran(pytester: pytest.Pytester, code: str, **outcomes: int) -> pytest.RunResult:
     pytester.makepyfile(code)
-    result = pytester.runpytest(*OPTIONS, "-W", "error")
+    result = pytester.runpytest_subprocess(*OPTIONS, "-W", "error")
     result.assert_outcomes(**outcomes)
     return result
 

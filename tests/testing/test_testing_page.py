@@ -19,7 +19,7 @@ def test_the_examples_pass(pytester: pytest.Pytester) -> None:
     assert len(tests) >= 6
     for number, example in enumerate(tests):
         pytester.makepyfile(**{f"test_{number}": example})
-    pytester.runpytest(*OPTIONS, "-W", "error").assert_outcomes(passed=len(tests))
+    pytester.runpytest_subprocess(*OPTIONS, "-W", "error").assert_outcomes(passed=len(tests))
 
 
 def test_the_examples_without_pytest_run() -> None:

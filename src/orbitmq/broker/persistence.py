@@ -36,6 +36,7 @@ class _Table:
     load_json: Callable[[str], None]
     version: Callable[[], object]
     saved: object = None
+    fails: bool = False
     writing: asyncio.Future[None] | None = None
 
     @property
@@ -139,8 +140,9 @@ def _written(table: _Table, version: object, done: asyncio.Future[None]) -> None
         return  # the workers closed before it began
     error = done.exception()
     if error is None:
-        table.saved = version
-    else:
+        table.saved, table.fails = version, False
+    elif not isinstance(error, StoreError):
+        raise error
+    elif not table.fails:  # once, not at every save until the disk has space
+        table.fails = True
         log.error("%s could not be written, a later save retries: %s", table.name, error)
-        if not isinstance(error, StoreError):
-            raise error

@@ -321,7 +321,7 @@ class Broker:
         """Add what a slave leaves to its master."""
         add, state = self._jobs.add, self.state
         add(self.replicas.primary.tick)
-        add(lambda: state.delays.tick(state.clock.now_ms()))
+        add(lambda: state.delays.tick(state.store.now_ms()))
         add(lambda: state.timers.tick(state.clock.now_ms()))
         add(state.halves.tick)
         add(lambda: state.checks.tick(state.clock.now_ms()))

@@ -415,6 +415,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
     }
     | {"haSendHeartbeatInterval", "haHousekeepingInterval", "haTransferBatchSize"}
     | {"haMaxGapNotInSync", "inSyncReplicas", "slaveTimeout"}
+    | {"haMaxTimeSlaveNotCatchup", "minInSyncReplicas", "allAckInSyncStateSet"}
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
 """Keys that can be changed from the network while the broker runs.

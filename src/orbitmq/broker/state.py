@@ -192,7 +192,7 @@ class State:
         self.persistence.load()
         if self.is_slave:
             return  # its master delivers what is delayed, timed or transactional
-        self.delays.start(self.clock.now_ms())
+        self.delays.start(self.store.now_ms())
         starting = self.workers.submit(
             self.timers.start, self.clock.now_ms(), list(self.topics.table)
         )
@@ -289,18 +289,21 @@ class State:
             while registered != topics.data_version or self.persistence.is_changed(TOPICS_FILE):
                 registered = topics.data_version
                 saving, self._unsaved_topics = self._unsaved_topics, {}
+                saved = False
                 try:
                     await self._on_topics()
                     await self.persistence.save(TOPICS_FILE)
+                    saved = True
                 finally:
                     # One that was deleted and created again in between has to be saved again.
-                    self.inbox.release(name for name in saving if name not in self._unsaved_topics)
+                    done = [name for name in saving if name not in self._unsaved_topics]
+                    self.inbox.release(done, saved=saved)
         except StoreError as error:
             # The periodic save retries it; the store itself refuses sends if its disk is broken.
             log.error("the topic table could not be saved, a later save retries: %s", error)
         finally:
             self._saving_topics = None
-            self.inbox.release(self._unsaved_topics)
+            self.inbox.release(self._unsaved_topics, saved=False)
             self._unsaved_topics.clear()
 
     def _save_soon(self) -> None:

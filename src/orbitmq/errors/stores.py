@@ -49,11 +49,14 @@ class DiskFailed(StoreError):
 
     Attributes:
         errno: the system's error number.
+        of_sync: whether a sync failed; nobody knows then what is on disk, and a second sync may
+            succeed without writing it.
     """
 
-    def __init__(self, message: str, *, path: str, errno: int) -> None:
+    def __init__(self, message: str, *, path: str, errno: int, of_sync: bool = False) -> None:
         super().__init__(message, path=path)
         self.errno = errno
+        self.of_sync = of_sync
 
 
 class LogsDiverged(OrbitError):

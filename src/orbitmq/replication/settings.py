@@ -39,6 +39,15 @@ class ReplicationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     """How long a send waits for them."""
     from_last_file: bool = False
     """Whether an empty slave copies the master's last file only, as Java's always does."""
+    not_caught_up_ms_max: int = 15_000
+    """A replica of an elected primary that is behind for so long leaves the in-sync set."""
+    min_in_sync_replicas: int = 1
+    """With fewer in the in-sync set, a SYNC_MASTER that is an elected primary refuses messages."""
+    all_ack_in_sync_set: bool = True
+    """Whether its sends wait for the whole in-sync set. Java's false waits for inSyncReplicas, of
+    which none need be the next primary."""
+    is_learner: bool = False
+    """Whether a slave never becomes a member of the in-sync set, nor the primary."""
 
     def __post_init__(self) -> None:
         limits = {
@@ -80,5 +89,9 @@ REPLICATION_NAMES: Final = {
     "inSyncReplicas": "in_sync_replicas",
     "slaveTimeout": "slave_timeout_ms",
     "syncFromLastFile": "from_last_file",
+    "haMaxTimeSlaveNotCatchup": "not_caught_up_ms_max",
+    "minInSyncReplicas": "min_in_sync_replicas",
+    "allAckInSyncStateSet": "all_ack_in_sync_set",
+    "asyncLearner": "is_learner",
 }
 """Keys → fields of `ReplicationSettings`."""

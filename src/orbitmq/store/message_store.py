@@ -33,7 +33,7 @@ from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.memory import memory_bytes
-from orbitmq.store.disk.open_files import warn_of_shortage
+from orbitmq.store.disk.open_files import is_full, warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import (
@@ -61,6 +61,7 @@ from orbitmq.store.recovery.start import StoreRecovery
 from orbitmq.store.serving.lookup import MessageLookup
 from orbitmq.store.serving.pull_reader import PullReader
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
+from orbitmq.store.store_time import StoreTime
 from orbitmq.threads import Future, ThreadWorkers, Workers
 
 __all__ = ["STORE_WORKERS", "MessageStore"]
@@ -87,6 +88,8 @@ class MessageStore:
     ``memory_limit`` is the memory that the process may use, in bytes; None: what the system has.
     """
 
+    _checkpoint_fails = False
+
     def __init__(
         self,
         directory: str,
@@ -104,6 +107,7 @@ class MessageStore:
         self._pid = pid
         self._disk = disk or RealDisk()
         self._clock = clock or SystemClock()
+        self._time = StoreTime(self._clock)
         self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
         self._segments = self._new_segments()
@@ -130,6 +134,7 @@ class MessageStore:
         self._writing_checkpoint: Future[None] | None = None
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
+        self._no_space: StoreError | None = None  # for queues and index, which keep it in memory
         self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
         self._pulls = PullReader(self.log, self.settings, memory)
@@ -271,7 +276,7 @@ class MessageStore:
         self._expiry.finish()
         self._queue_sync.finish()
         self._finish_checkpoint()
-        self.queues.write()
+        self._write_waiting()
         self.queues.sync()
         self._drop_spoiled_index()
         is_whole = not self._undispatched and self.failure is None
@@ -314,7 +319,7 @@ class MessageStore:
         """
         if refusal := self._refusal():
             return [result_of(part, refusal) for part in parts]
-        results, appended = self.log.append(parts, self._clock.now_ms())
+        results, appended = self.log.append(parts, self._time.now_ms())
         self._appended(appended)
         return results
 
@@ -325,7 +330,7 @@ class MessageStore:
         """
         if refusal := self._refusal():
             return [refusal for _ in messages]
-        results, appended = self.log.forward(messages, self._clock.now_ms())
+        results, appended = self.log.forward(messages, self._time.now_ms())
         self._appended(appended)
         return results
 
@@ -377,6 +382,7 @@ class MessageStore:
     def tick(self) -> None:
         """Do what is due by the clock; call it about every hundred milliseconds."""
         now_ms = self._clock.monotonic_ms()  # the time of day may be set back
+        self.log.wipe_rest()
         self._flusher.tick(self.log.end, now_ms)
         self._write_queues(_QUEUES_PER_TICK)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
@@ -421,6 +427,10 @@ class MessageStore:
         """
         self._dispatch_all()
         return self._removal.delete_expired_queues()
+
+    def now_ms(self) -> int:
+        """Return the time that a message stored now gets, by which delay levels are due."""
+        return self._time.now_ms()
 
     @property
     def flushed(self) -> int:
@@ -474,10 +484,14 @@ class MessageStore:
         """Return why the log can't be written to now; empty if it can."""
         if not self._is_open:
             return "the store is not open"
+        if self.log.is_full:
+            return f"the disk is full: {self.log.failure}"
         if failure := self._flusher.failure or self.log.failure:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
+        if self._no_space is not None:
+            return f"the disk is full: {self._no_space}"
         return "the disk is full" if self._expiry.is_disk_full else ""
 
     def _make_room(self) -> None:
@@ -518,11 +532,11 @@ class MessageStore:
         arrived: list[Dispatched] = []
         try:
             if self.settings.index_enabled:
-                self.index.put_all(entries)
+                self._write_unless_full(lambda: self.index.put_all(entries))
             arrived = self.queues.append_all(entries)
             # Most are written by a tick, several per queue at once.
             if self.queues.buffered > _BUFFERED_ENTRIES:
-                self.queues.write(len(entries))
+                self._write_unless_full(lambda: self.queues.write(len(entries)))
         except StoreError as error:
             self._fail_to_dispatch(error)
         if arrived:
@@ -531,11 +545,38 @@ class MessageStore:
 
     def _write_queues(self, most: int | None = None) -> None:
         """Write what queues have buffered, of ``most`` queues or all."""
+        if self.failure is not None:
+            return
         try:
-            if self.failure is None:
-                self.queues.write(most)
+            if self._no_space is None:
+                self._write_unless_full(lambda: self.queues.write(most))
+            elif self._write_unless_full(self._write_waiting):
+                self._no_space = None
+                log.warning("the disk has space for queues and index: writes are accepted again")
         except StoreError as error:
             self._fail_to_dispatch(error)
+
+    def _write_waiting(self) -> None:
+        """Write what queues and index have in memory because they could not write it."""
+        if self.settings.index_enabled:
+            self.index.put_all(())
+        self.queues.write()
+
+    def _write_unless_full(self, write: Callable[[], None]) -> bool:
+        """Write to queues or index, which keep what they can't write; return False on a full disk.
+
+        The store then refuses messages, so that little is kept, until a tick could write it.
+        """
+        try:
+            write()
+        except StoreError as error:
+            if not is_full(error):
+                raise
+            if self._no_space is None:
+                log.error("writes are refused until queues and index have space: %s", error)
+            self._no_space = error
+            return False
+        return True
 
     def _fail_to_dispatch(self, error: StoreError) -> None:
         # The log has the records; the next start adds them to queues and index.
@@ -588,6 +629,7 @@ class MessageStore:
         self.damages = recovery.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
+        self._time.start_after(self.log.last_store_ms)
         self._dispatched_store_ms = self.log.last_store_ms
         self._claims = Claims(self._checkpoint.values, self.log.last_store_ms, IndexMark())
         self._claims.add(Synced(0, *self.index.filled, recovery.index_mark))
@@ -603,7 +645,7 @@ class MessageStore:
         Returns False if another sync is in flight, or the store has failed.
         """
         self._write_queues()
-        if self._queue_sync.is_under_way or self.failure is not None:
+        if self._queue_sync.is_under_way or self.failure is not None or self._no_space is not None:
             return False
         mark = self._index_mark()
         self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark), done)
@@ -668,10 +710,14 @@ class MessageStore:
             return  # a stop has waited for it
         self._writing_checkpoint = None
         if isinstance(error, StoreError):
-            # With an older checkpoint a recovery reads more, and loses nothing.
-            log.error("the checkpoint could not be written; retrying: %s", error)
+            if not self._checkpoint_fails:  # once, not every second until the disk has space
+                # With an older checkpoint a recovery reads more, and loses nothing.
+                log.error("the checkpoint could not be written; retrying: %s", error)
+            self._checkpoint_fails = True
         elif error is not None:
             raise error
+        else:
+            self._checkpoint_fails = False
 
     def _checkpoint_values(self) -> CheckpointValues:
         """Return what is known to be on disk."""

@@ -191,6 +191,17 @@ class SimulatedDisk:
         """
         self._faults.clear()
 
+    def resize(self, capacity: int) -> None:
+        """Give the disk more or less room, in bytes; what is stored stays.
+
+        >>> disk = SimulatedDisk(capacity=4096)
+        >>> disk.resize(1 << 20)
+        >>> disk.make_directory("/store")
+        >>> disk.usage("/store").total
+        1048576
+        """
+        self._capacity = capacity
+
     def mark(self, text: str) -> None:
         """Add an event to the log, such as an acknowledgement."""
         self.log.append(Call("mark", text))
@@ -519,4 +530,9 @@ def _total_space(folder: Folder) -> int:
 
 
 def _failed(doing: str, path: str, errno: int) -> DiskFailed:
-    return DiskFailed(f"can't {doing} {path}: {os.strerror(errno)}", path=path, errno=errno)
+    return DiskFailed(
+        f"can't {doing} {path}: {os.strerror(errno)}",
+        path=path,
+        errno=errno,
+        of_sync=doing == "sync",
+    )

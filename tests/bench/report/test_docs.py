@@ -3,8 +3,8 @@ import pytest
 
 from bench.report import docs
 from bench.report.docs import BEGIN, END, performance, readme
-from bench.rows import ROWS
-from tests.bench.report.figures import run_of
+from bench.rows import BY_NAME, ROWS
+from tests.bench.report.figures import result_of, run_of
 
 
 def test_each_row_is_in_the_document_losing_ones_included() -> None:
@@ -26,16 +26,29 @@ def test_figures_replace_what_is_between_the_markers() -> None:
     assert text.startswith("# orbitmq\n")
     assert text.endswith(f"{END}\nmore\n")
     assert "old figures" not in text
-    assert text.count("\n| ") == 1 + sum(row.headline for row in ROWS)
+    assert (
+        "\n- **broker CPU**, send, 1 connection, 64 in flight: 8.00 µs, Java 20.0 (0.40)\n" in text
+    )
     assert readme(run_of(), text) == text
+
+
+def test_the_worst_headline_of_a_group_is_named() -> None:
+    run = run_of(0.4)
+    losing = next(row.name for row in ROWS if row.headline and row.work == "batches of 16")
+    rows = [result_of(BY_NAME[losing], 1.5) if one.name == losing else one for one in run.rows]
+    text = readme(msgspec.structs.replace(run, rows=tuple(rows)), f"{BEGIN}{END}")
+    assert "(0.40); at worst batches of 16: 30.0 µs, Java 20.0 (1.50)\n" in text
+    more = readme(run_of(), f"{BEGIN}{END}")
+    assert "at worst" not in more
 
 
 def test_ratios_with_the_kernel_have_a_column() -> None:
     compiled = run_of(0.1)
     fewer = msgspec.structs.replace(compiled, rows=compiled.rows[:1])
-    text = readme(run_of(0.4), f"{BEGIN}{END}", fewer)
+    text = performance(run_of(0.4), fewer)
     assert "| 0.40 | 0.10 | ≤ 0.35 |" in text  # the first row
     assert "| 0.40 | – | ≤ 0.4 |" in text
+    assert "ratio with the kernel" not in performance(run_of(0.4))
 
 
 def test_a_text_without_markers_is_refused() -> None:

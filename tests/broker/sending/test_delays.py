@@ -530,3 +530,37 @@ def test_the_file_has_java_s_shape() -> None:
     again = SendWorld()
     again.delays.load_json(world.delays.to_json())
     assert again.delays.table() == world.delays.table()
+
+
+class JumpingClock(HandClock):
+    """A clock whose time of day can be set apart."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return self.now + self.ahead_ms
+
+
+def jumped(world: SendWorld, clock: JumpingClock, ahead_ms: int) -> list[int]:
+    """Set the clock, send messages for five and ten seconds, and return when they were there."""
+    clock.ahead_ms = ahead_ms
+    before, sent_ms = len(bodies(world)), clock.now
+    world.put(delayed("five", level=2), delayed("ten", level=3))
+    arrivals: list[int] = []
+    while len(arrivals) < 2 and clock.now < sent_ms + 60_000:
+        clock.now += 100
+        world.delays.tick(world.store.now_ms())
+        world.take_turns()
+        arrivals += [clock.now - sent_ms] * (len(bodies(world)) - before - len(arrivals))
+    return arrivals
+
+
+def test_delays_are_kept_while_the_clock_jumps() -> None:
+    """While it is behind the log they take up to twice as long, and are never shorter."""
+    clock = JumpingClock()
+    world = SendWorld(clock=clock)
+    assert jumped(world, clock, 0) == [5_000, 10_000]
+    assert jumped(world, clock, 3_600_000) == [5_000, 10_000]
+    assert jumped(world, clock, 0) == [10_000, 20_000]
+    assert jumped(world, clock, 3_600_000) == [5_000, 10_000]
+    assert jumped(world, clock, 3_596_000) == [9_000, 14_000]

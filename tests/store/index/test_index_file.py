@@ -98,6 +98,7 @@ def test_many_entries_do_not_wait_in_memory(files: OpenFiles, tmp_path: Path) ->
     shape = IndexShape(slots=5000, entries=100_000)
     file = GrowingIndexFile.create(files, str(tmp_path / "1"), shape, previous=None)
     add(file, range(65_537), 100, 1)
+    file.write_many()
     in_file = Path(file.path).read_bytes()[shape.entries_at + 20 :]
     assert struct.unpack_from(">iqii", in_file, 65_536 * 20) == (65_536, 100, 0, 60_537)
     assert select(file, 65_536) == [100]

@@ -27,18 +27,22 @@ WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 def queue_full(
-    waiting: int, waiting_bytes: int, *, capacity: int, oldest_ms: int
+    waiting: int, waiting_bytes: int, *, capacity: int, oldest_ms: int, stored: int = 0
 ) -> Refusal | None:
     """Return the refusal of one more send if the queue is full; None otherwise.
+
+    ``stored`` of those that wait are in the log already, and the disk or the slaves are slow.
 
     >>> queue_full(10_000, 9_000, capacity=10_000, oldest_ms=12).remark
     '[OVERLOAD]system busy, start flow control for a while, period in queue: 12ms, \
 size of queue: 10000'
     """
+    cause = f", {stored} of them wait for the disk or for slaves" if stored else ""
     if waiting >= capacity:
-        return _busy("[OVERLOAD]system", oldest_ms, waiting)
+        return _busy("[OVERLOAD]system", oldest_ms, waiting, cause)
     if waiting_bytes >= WAITING_BYTES_MAX:
-        return _busy("[REJECTREQUEST]system", oldest_ms, waiting, f", {waiting_bytes} bytes")
+        more = f", {waiting_bytes} bytes{cause}"
+        return _busy("[REJECTREQUEST]system", oldest_ms, waiting, more)
     return None
 
 

@@ -218,11 +218,13 @@ class Inbox:
         for topic in topics:
             self._held.setdefault(topic, [])
 
-    def release(self, topics: Iterable[str]) -> None:
-        """Acknowledge the held sends to these topics."""
+    def release(self, topics: Iterable[str], *, saved: bool = True) -> None:
+        """Acknowledge the held sends to these topics; what is not ``saved`` is not on disk yet."""
         for topic in topics:
             for one, result, elapsed_ms in self._held.pop(topic, ()):
                 self._for_disk -= 1
+                if not saved and result.status is PutStatus.PUT_OK:
+                    result = with_status(result, PutStatus.FLUSH_DISK_TIMEOUT)
                 self._settle([one], [result], elapsed_ms)
 
     # Inside
@@ -240,6 +242,7 @@ class Inbox:
             self._waiting_bytes,
             capacity=settings.send_thread_pool_queue_capacity,
             oldest_ms=self.head_wait_ms,
+            stored=self._for_disk,
         )
         if refusal is not None:
             raise refusal

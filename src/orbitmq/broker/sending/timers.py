@@ -43,7 +43,7 @@ from orbitmq.message.names import PROPERTIES_SIZE_LIMIT, TIMER_TOPIC
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import java_hash
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.disk.open_files import is_shortage
+from orbitmq.store.disk.open_files import is_full, is_shortage
 from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import ConsumeQueue
@@ -586,8 +586,9 @@ class Timers:
         self._saving = self._save_work = None
         if error is None:
             self._files.saved(save)
-        elif is_shortage(error):
+        elif is_shortage(error) or is_full(error):
             self._files.put_back(save)
+            self._note_trouble(f"the timer files can't be saved now: {error}")
         elif isinstance(error, StoreError):
             # What is on disk is unknown. The next start recovers from the last checkpoint.
             self._has_failed = True

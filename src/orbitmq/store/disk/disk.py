@@ -26,6 +26,7 @@ from orbitmq.message.buffer import Buffer
 
 __all__ = ["Disk", "DiskFile", "DiskLock", "RealDisk", "Usage"]
 
+_SYNC: Final = "sync"
 _BUFFERS_AT_ONCE: Final = 1024  # IOV_MAX of Linux
 _FILES_LEAST: Final = 512
 _FILES_MOST: Final = 32_768
@@ -250,7 +251,7 @@ class RealDisk:
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in a directory are on disk."""
-        with _failing(path, "sync"):
+        with _failing(path, _SYNC):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
@@ -371,7 +372,7 @@ class RealFile:
 
     def sync(self) -> None:
         """Return when what was written is on disk."""
-        with _failing(self.path, "sync"):
+        with _failing(self.path, _SYNC):
             if self._descriptor < 0:  # os.fdatasync would raise ValueError
                 raise _system_error(errno.EBADF)
             os.fdatasync(self._descriptor)
@@ -473,4 +474,9 @@ def _failing(path: str, doing: str) -> Iterator[None]:
 
 
 def _failed(path: str, doing: str, error: OSError) -> DiskFailed:
-    return DiskFailed(f"can't {doing} {path}: {error.strerror}", path=path, errno=error.errno or 0)
+    return DiskFailed(
+        f"can't {doing} {path}: {error.strerror}",
+        path=path,
+        errno=error.errno or 0,
+        of_sync=doing == _SYNC,
+    )

@@ -23,6 +23,7 @@ __all__ = [
     "MakeRoom",
     "OpenFiles",
     "Unsynced",
+    "is_full",
     "is_shortage",
     "warn_of_shortage",
     "with_room",
@@ -43,6 +44,22 @@ files that takes one second instead of eight."""
 def is_shortage(error: BaseException) -> bool:
     """Whether a file could not be opened because process or machine have too many open files."""
     return isinstance(error, DiskFailed) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed because the disk is full, or a quota is used up.
+
+    It may be repeated when there is space again. A sync may not: what it should have written may be
+    lost.
+
+    >>> is_full(DiskFailed("can't write", path="/store/abort", errno=errno.ENOSPC))
+    True
+    >>> is_full(DiskFailed("can't sync", path="/store/abort", errno=errno.ENOSPC, of_sync=True))
+    False
+    """
+    if not isinstance(error, DiskFailed) or error.of_sync:
+        return False
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def warn_of_shortage(times: int) -> None:

@@ -178,7 +178,10 @@ class GrowingIndexFile:
         return self.next_number >= self._shape.entries
 
     def add(self, keys: Sequence[IndexKey]) -> int:
-        """Add keys in the order of the log; return how many were added before it became full."""
+        """Add keys in the order of the log; return how many were added before it became full.
+
+        They are in memory; call ``write_many`` afterwards.
+        """
         if self.next_number == 1 and len(keys) > 1:
             # The times of the others count from the time of the first.
             return self.add(keys[:1]) + self.add(keys[1:])
@@ -195,9 +198,12 @@ class GrowingIndexFile:
             _, self.begin_offset, self.begin_timestamp_ms = keys[0]
         _, self.end_offset, self.end_timestamp_ms = keys[-1]
         self._header_changed = True
+        return len(keys)
+
+    def write_many(self) -> None:
+        """Write pending entries if they are many. After DiskFailed call again."""
         if len(self._pending) > _PENDING_BYTES:
             self._write_entries()
-        return len(keys)
 
     def reach(self, offset: int) -> None:
         """Note that all records up to a log offset are indexed, including those without keys."""

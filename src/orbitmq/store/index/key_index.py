@@ -21,7 +21,7 @@ from orbitmq.errors import InvalidInput
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import MakeRoom, OpenFiles, Unsynced
 from orbitmq.store.dispatch import Dispatched
-from orbitmq.store.index.index_file import GrowingIndexFile, IndexShape
+from orbitmq.store.index.index_file import GrowingIndexFile, IndexKey, IndexShape
 from orbitmq.store.index.key_hashes import KeyKind, index_keys
 from orbitmq.store.layout import key_hash
 
@@ -91,6 +91,7 @@ class KeyIndex:
         self._tag_keys = tag_keys
         self._open_files = OpenFiles(disk, limit=_OPEN_FILES_MAX, make_room=make_room)
         self._files: list[GrowingIndexFile] = []
+        self._waiting: list[IndexKey] = []  # keys that the last ``put_all`` could not write
 
     def __repr__(self) -> str:
         return f"<KeyIndex {self._directory}: {len(self._files)} files>"
@@ -229,15 +230,18 @@ class KeyIndex:
 
         Rolled-back records, and records before the last indexed one, are skipped. The last indexed
         one is indexed again, as in Java: its keys may be split between two files.
+
+        After DiskFailed call again, with no or later records: the keys of these are kept.
         """
+        self._waiting += index_keys(entries, self.end_offset, self._tag_keys)
         # Created even if no record has a key, as in Java's IndexService.buildIndex.
         file = self._file_with_room()
-        keys = index_keys(entries, file.end_offset, self._tag_keys)
-        while keys:
+        while self._waiting:
             file = self._file_with_room()
-            keys = keys[file.add(keys) :]
+            del self._waiting[: file.add(self._waiting)]
             if file.is_full:
                 file.finish()  # at once: from now on a checkpoint may claim it
+        file.write_many()
 
     def query(
         self,
@@ -282,6 +286,8 @@ class KeyIndex:
         """
         file = self._files[-1] if self._files else None
         if file is None or file.is_full or file.end_timestamp_ms <= self.filled_timestamp_ms:
+            return None
+        if self._waiting:  # of records before ``offset``
             return None
         file.write_entries()
         return IndexMark(self.last_name, file.next_number, offset)

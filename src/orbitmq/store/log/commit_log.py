@@ -36,6 +36,7 @@ from orbitmq.message.record import (
     LEAST_SIZE,
 )
 from orbitmq.message.record_view import RecordView
+from orbitmq.store.disk.open_files import is_full
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.log import light_queues
 from orbitmq.store.log.append import (
@@ -114,7 +115,9 @@ class CommitLog:
         self.last_store_ms = 0
         """The store timestamp of the last record."""
         self.failure: DiskFailed | None = None
-        """Why nothing can be appended any more."""
+        """Why nothing can be appended any more, or until there is space if ``is_full``."""
+        self._unwiped: list[tuple[Segment, int, int]] = []  # what a failed append left, and where
+        self._lacks_space = False
 
     def __repr__(self) -> str:
         return f"<CommitLog {self._segments.first_offset} to {self.end}>"
@@ -130,6 +133,11 @@ class CommitLog:
     def first_offset(self) -> int:
         """The offset of the oldest byte that is left."""
         return self._segments.first_offset
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a full disk keeps the log from being written, and ``wipe_rest`` may end that."""
+        return self.failure is not None and bool(self._unwiped)
 
     @property
     def segment_bytes(self) -> int:
@@ -310,13 +318,29 @@ class CommitLog:
 
     def _wipe(self, turn: _Turn) -> None:
         """Overwrite with zeros what a failed append may have left after the end."""
+        self._unwiped = [
+            (segment, offset, sum(map(len, buffers))) for segment, offset, buffers in turn.writes
+        ]
+        self.wipe_rest()
+
+    def wipe_rest(self) -> None:
+        """Go on to wipe what a failed append left, if a full disk prevented that; cheap if not."""
+        if not self._unwiped:
+            return
         try:
-            for segment, offset, buffers in turn.writes:
-                segment.write([bytes(sum(map(len, buffers)))], offset)
+            for segment, offset, size in self._unwiped:
+                segment.write([bytes(size)], offset)
                 segment.file.sync()  # the system may have written parts of it back
         except DiskFailed as error:
-            log.critical("the failed append can't be undone; writing stops: %s", error)
+            if not is_full(error):
+                self._unwiped = []
+                log.critical("the failed append can't be undone; writing stops: %s", error)
+            elif self.failure is None:
+                log.error("the failed append can't be undone yet; writing waits: %s", error)
             self.failure = error
+            return
+        self._unwiped = []
+        self.failure = None
 
     # Placing: all decisions, no writes
 
@@ -332,7 +356,7 @@ class CommitLog:
         try:
             self._add(records, turn)
         except StoreError as error:
-            failure = _no_space(error)
+            failure = self._refused_for_space(error)
         return PutRecords(len(turn.appended) - before, failure)
 
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
@@ -350,7 +374,7 @@ class CommitLog:
         except (CorruptRecord, LocalProtocolError) as error:
             return PutResult(status=PutStatus.MESSAGE_ILLEGAL, remark=str(error))
         except StoreError as error:
-            return _no_space(error)
+            return self._refused_for_space(error)
         if isinstance(message, InnerBatch):
             self._count_inner(message, records[0], turn)
         return _result(records, turn.position)
@@ -420,6 +444,16 @@ class CommitLog:
             turn.writes.append((segment, turn.position, []))
         turn.buffers = turn.writes[-1][2]
         turn.room = segment.reserved - turn.position - BLANK_SIZE
+        if self._lacks_space:
+            self._lacks_space = False
+            log.warning("the log has space again: messages are accepted")
+
+    def _refused_for_space(self, error: StoreError) -> PutResult:
+        """Return the result of a message for which there is no space; the first one is logged."""
+        if not self._lacks_space:
+            self._lacks_space = True
+            log.error("the log has no space, messages are refused until it has: %s", error)
+        return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
     def _records(self, message: Incoming, turn: _Turn) -> list[NewRecord]:
         """Return the records that a message becomes, with space for the seal."""
@@ -533,11 +567,6 @@ def _result(records: list[NewRecord], end: int) -> PutResult:
         end=end,
         store_timestamp_ms=first.store_timestamp_ms,
     )
-
-
-def _no_space(error: StoreError) -> PutResult:
-    log.error("the log has no space for a message: %s", error)
-    return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
 
 def _alone(message: Incoming, part: BatchedMessage) -> Incoming:

@@ -108,6 +108,7 @@ def make_index_file(
                     _, previous.end_offset, previous.end_timestamp_ms = keys[begin - first - 1]
                 made = GrowingIndexFile.create(files, path, plan.shape, previous=previous)
             made.add(own)
+            made.write_many()
         if made is None:
             made = GrowingIndexFile.create(files, path, plan.shape, previous=None)
         if reach is not None:
