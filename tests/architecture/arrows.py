@@ -66,6 +66,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
         | {"client.producer", "client.consumer", "client.core", "client.settings"}
+        | {"client.observe"}  # the history of a message, which an admin returns
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "client", "spark", "reports"})
     | _SEAMS,
@@ -74,6 +75,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     PACKAGE: frozenset({"message", "client", "blocking"}),
     "pyspark_rocketmq": frozenset({"spark"}),
     "pyspark_rocketmq_store": frozenset({"spark"}),
+    # the pytest plugin
+    "pytest_orbitmq": frozenset({"testing"}),
     # stand-ins for all of them; imported by tests and bench alone
     "testing": ANYTHING,
 }
@@ -90,7 +93,10 @@ CLOSED: Mapping[str, frozenset[str]] = {
 # Types that a room may name and not import: an error says what it carries, and stands on nothing.
 FOR_TYPES: Mapping[str, frozenset[str]] = {
     "errors": frozenset({"message.model"}),
-    "cli": frozenset({"wire.bodies.route"}),  # what an admin returns
+    # what an admin returns
+    "cli": frozenset(
+        {"wire.bodies.route", "wire.bodies.topic", "wire.bodies.group", "wire.bodies.running"}
+    ),
 }
 
 

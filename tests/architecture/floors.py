@@ -121,8 +121,9 @@ FLOORS: Mapping[str, Room] = {
         roof=frozenset({"state", "wiring", "server", "replicas"}),
     ),
     "cli": Room(
-        ground=frozenset({"render", "lines", "cluster", "times"}),
-        floors=_floors("servers:\ncommands:\npipeline:"),
+        ground=frozenset({"render", "lines", "cluster", "times", "asking"}),
+        # commands: a family such as `topic` has the commands of operators in it
+        floors=_floors("servers: operating\noperating:\ncommands: operating\npipeline:"),
         roof=frozenset({"main"}),
     ),
 }

@@ -11,6 +11,7 @@ from tests.architecture.sources import PACKAGE, Module
 
 # path below the package → which test covers it instead, and why that is enough
 COVERED_ELSEWHERE: Mapping[str, str] = {
+    "failover/consensus.py": "an interface; tests/testing/test_consensus and interop/test_etcd",
     "testing/simulated_calls.py": "tests/simulation/test_cluster: what clients ask in a run",
     "testing/simulated_clients.py": "tests/simulation/test_cluster: they live in a run",
     "testing/simulated_servers.py": "tests/simulation/test_cluster: they are what is run",

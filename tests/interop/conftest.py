@@ -67,6 +67,13 @@ def java_cluster(request: pytest.FixtureRequest) -> JavaCluster:
     return found
 
 
+@pytest.fixture(scope="session")
+def needs_etcd() -> None:
+    """Skip what needs etcd where there is none."""
+    if counterparts.etcd_command() is None:
+        decline("no etcd on the PATH nor in .counterparts")
+
+
 @pytest.fixture(scope="module")
 def our_cluster() -> Iterator[embedded.RunningCluster]:
     """A nameserver and a broker of ours, shared by a module; each delay level is a second."""

@@ -1,4 +1,4 @@
-"""Fetches what tests meet: RocketMQ's own jars, other clients, strace, Chromium.
+"""Fetches what tests meet: RocketMQ's own jars, other clients, etcd, strace, Chromium.
 
 ``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
 counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
@@ -23,6 +23,7 @@ from tests.interop.machine import (
     Counterpart,
     install_debian_package,
     run,
+    unpack_debian_package,
 )
 
 ROCKETMQ_VERSIONS = ("5.4.0", "4.9.7")
@@ -117,6 +118,24 @@ def strace_trouble() -> str | None:
     return trouble and f"strace can't trace here: {trouble}"
 
 
+def etcd_command() -> Path | None:
+    """Return the etcd server: the one on the PATH, or the unpacked one."""
+    if (found := shutil.which("etcd")) is not None:
+        return Path(found)
+    unpacked = machine.HOME / "etcd" / "usr" / "bin" / "etcd"
+    return unpacked if unpacked.is_file() else None
+
+
+def ensure_etcd() -> Counterpart:
+    """Unpack Debian's etcd, where there is none; tests start their own process of it."""
+    if (found := etcd_command()) is not None:
+        return Counterpart("etcd", "found", str(found))
+    trouble = unpack_debian_package("etcd-server", machine.HOME / "etcd")
+    if (found := etcd_command()) is not None:
+        return Counterpart("etcd", "installed", str(found))
+    return Counterpart("etcd", "missing", f"install etcd: {trouble}")
+
+
 def place_of(command: str) -> str | None:
     """Return where a command is; for java the home of one that is new enough."""
     if command == "java":
@@ -177,6 +196,7 @@ def main() -> int:
     """Fetch everything, print the table, return the exit status."""
     counterparts = [
         *ensure_commands(),
+        ensure_etcd(),
         *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(ensure_classes, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),

@@ -47,6 +47,25 @@ def install_debian_package(*names: str) -> str | None:
     return trouble
 
 
+def unpack_debian_package(name: str, place: Path) -> str | None:
+    """Unpack a package below a place; return what kept us from it, if so.
+
+    It is not installed, so nothing of it runs, such as the service that it brings.
+    """
+    apt, unpacker = shutil.which("apt-get"), shutil.which("dpkg-deb")
+    if apt is None or unpacker is None:
+        return "this machine has no apt-get and dpkg-deb to do it with"
+    if os.geteuid() == 0:
+        update_package_lists((apt, "-qq"))
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    trouble = run([apt, "-qq", "download", name], DOWNLOAD_SECONDS, directory=place)
+    found = [*place.glob("*.deb")]
+    if not found:
+        return trouble or "nothing was downloaded"
+    return run([unpacker, "-x", str(found[0]), str(place)], INSTALL_SECONDS)
+
+
 @functools.cache
 def update_package_lists(apt_get: tuple[str, ...]) -> None:
     """Ask once which packages there are; if that fails, stale lists may still do."""

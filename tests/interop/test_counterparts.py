@@ -124,3 +124,34 @@ def test_only_what_is_missing_is_installed(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_command_has_a_package_and_advice() -> None:
     assert counterparts.DEBIAN_PACKAGES.keys() == counterparts.ADVICE.keys()
+
+
+def test_etcd_is_unpacked_and_not_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], seconds: int, *, directory: Path | None = None) -> str | None:
+        commands.append(command)
+        if "download" in command:
+            assert directory is not None
+            (directory / "etcd-server.deb").touch()
+        if "-x" in command:
+            program = Path(command[-1]) / "usr" / "bin" / "etcd"
+            program.parent.mkdir(parents=True)
+            program.touch()
+        return None
+
+    monkeypatch.setattr(machine, "run", run)
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "etcd" else f"/bin/{name}")
+    assert counterparts.ensure_etcd().state == "installed"
+    assert not any("install" in command for command in commands)
+    commands.clear()
+    assert counterparts.ensure_etcd().state == "found"
+    assert not commands
+
+
+def test_etcd_that_can_not_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "run", lambda *_args, **_options: "no route to host")
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "etcd" else f"/bin/{name}")
+    told = counterparts.ensure_etcd()
+    assert told.state == "missing"
+    assert "no route to host" in told.why

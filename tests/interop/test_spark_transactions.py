@@ -78,7 +78,8 @@ def test_a_java_consumer_gets_each_row_once_although_drivers_die(
     with embedded.start() as ours:
         sent = copy_with_kills(ours, tmp_path)
         with Team(java_540, ours.nameserver, ours.brokers).consumer("copied") as consumer:
-            received = consumer.wait_for(sent)
+            # Each look takes all messages from Java, so that many take minutes.
+            received = consumer.wait_for(sent, seconds=90 + sent / 200)
     assert Counter(int(one.body) for one in received) == Counter(range(sent))
 
 

@@ -149,6 +149,8 @@ class Admin(Startable[admin.Admin]):
 
     nameserver_config = blocking(admin.Admin.nameserver_config)
     set_nameserver_config = blocking(admin.Admin.set_nameserver_config)
+    clusters_by_nameserver = blocking(admin.Admin.clusters_by_nameserver)
+    route_by_nameserver = blocking(admin.Admin.route_by_nameserver)
     kv_config = blocking(admin.Admin.kv_config)
     kv_namespace = blocking(admin.Admin.kv_namespace)
     set_kv_config = blocking(admin.Admin.set_kv_config)

@@ -34,7 +34,10 @@ _COMMANDS: Final = {
     "nameserver": _Command(
         lambda: import_module("orbitmq.cli.servers.nameserver"), "run a nameserver"
     ),
-    "broker": _Command(lambda: import_module("orbitmq.cli.servers.broker"), "run a broker"),
+    "broker": _Command(
+        lambda: import_module("orbitmq.cli.servers.broker"),
+        "run a broker; or show, change and clean brokers",
+    ),
     "send": _Command(
         lambda: import_module("orbitmq.cli.commands.send"),
         "send a message, or each line of standard input",
@@ -44,10 +47,24 @@ _COMMANDS: Final = {
     ),
     "topic": _Command(
         lambda: import_module("orbitmq.cli.commands.topic"),
-        "create and list topics, show their routes",
+        "create, change, list and show topics",
+    ),
+    "group": _Command(
+        lambda: import_module("orbitmq.cli.operating.group"),
+        "consumer groups: members, lag, settings",
+    ),
+    "offset": _Command(
+        lambda: import_module("orbitmq.cli.operating.offset"),
+        "show, reset and clone the offsets of groups",
     ),
     "message": _Command(
         lambda: import_module("orbitmq.cli.commands.message"), "find and show stored messages"
+    ),
+    "trace": _Command(
+        lambda: import_module("orbitmq.cli.operating.trace"), "show the history of a message"
+    ),
+    "cluster": _Command(
+        lambda: import_module("orbitmq.cli.operating.cluster"), "show all nodes of a cluster"
     ),
     "outbox": _Command(
         lambda: import_module("orbitmq.cli.commands.outbox"),

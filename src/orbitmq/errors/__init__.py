@@ -30,6 +30,7 @@ may need are attributes, so that none has to parse a message::
     ├─ NetworkError                retriable
     │  ├─ ConnectFailed            the connection was refused, or the handshake failed
     │  ├─ ConnectionClosed         the connection was closed before the answer came
+    │  ├─ ConsensusFailed          the store that elections stand on did not answer
     │  ├─ RequestTimeout           no answer in time; the request may have been carried out
     │  └─ NameserversFailed        no nameserver answered: the result of each request
     ├─ NoRoute                     retriable: no queue of the topic: the nameservers' answers
@@ -115,6 +116,7 @@ from orbitmq.errors.life import (
 from orbitmq.errors.network import (
     ConnectFailed,
     ConnectionClosed,
+    ConsensusFailed,
     NameserversFailed,
     NetworkError,
     NoRoute,
@@ -183,6 +185,7 @@ __all__ = [
     "CompressionFailed",
     "ConnectFailed",
     "ConnectionClosed",
+    "ConsensusFailed",
     "ConsumerNotOnline",
     "CorruptRecord",
     "DataLost",

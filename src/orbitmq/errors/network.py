@@ -7,6 +7,7 @@ from orbitmq.errors.base import OrbitError
 __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
+    "ConsensusFailed",
     "NameserversFailed",
     "NetworkError",
     "NoRoute",
@@ -47,6 +48,10 @@ class ConnectionClosed(NetworkError):
     def __init__(self, message: str, *, address: str = "", was_sent: bool = True) -> None:
         super().__init__(message, address=address)
         self.was_sent = was_sent
+
+
+class ConsensusFailed(NetworkError):
+    """The store that elections stand on did not answer; a change may have been made anyway."""
 
 
 class RequestTimeout(NetworkError):

@@ -1,7 +1,11 @@
+import asyncio
+
 import pytest
 
 from orbitmq.client.admin.admin import Admin
-from orbitmq.errors import InvalidInput, NoPermission
+from orbitmq.embedded import EmbeddedCluster
+from orbitmq.errors import ConnectFailed, InvalidInput, NoPermission
+from orbitmq.wire.bodies.route import TopicRouteData
 from tests.client.admin.stories import with_cluster
 
 
@@ -43,3 +47,29 @@ def test_writes_to_a_broker_are_stopped_and_allowed_again() -> None:
         assert {one.broker_name for one in await admin.queues("orders")} == {"broker-a", "broker-b"}
 
     with_cluster(story)
+
+
+def test_each_nameserver_says_what_it_knows() -> None:
+    async def main() -> None:
+        async with EmbeddedCluster() as first, EmbeddedCluster(brokers=2) as second:
+            first_brokers = first.brokers
+            nameservers = [first.nameserver, second.nameserver, "127.0.0.1:1"]
+            async with Admin(nameserver=nameservers[0]) as admin:
+                await admin.create_topic("orders", queues=2)
+            async with Admin(nameserver=";".join(nameservers), keep_open_ms=0) as admin:
+                clusters = await admin.clusters_by_nameserver()
+                routes = await admin.route_by_nameserver("orders")
+        assert set(clusters) == set(routes) == set(nameservers)
+        (one, two, silent) = (clusters[address] for address in nameservers)
+        assert isinstance(one, tuple)
+        assert isinstance(two, tuple)
+        assert [broker.address for broker in one] == list(first_brokers)
+        assert [broker.name for broker in two] == ["broker-a", "broker-b"]
+        assert isinstance(silent, ConnectFailed)
+        (known, unknown, silent_route) = (routes[address] for address in nameservers)
+        assert isinstance(known, TopicRouteData)
+        assert [queue.write_queue_nums for queue in known.queue_datas] == [2]
+        assert unknown is None
+        assert isinstance(silent_route, ConnectFailed)
+
+    asyncio.run(main())

@@ -11,6 +11,7 @@ from orbitmq.cli.cluster import (
     pairs,
     print_found,
 )
+from orbitmq.cli.operating.topics import add_topic_commands
 from orbitmq.cli.render import elided, table
 from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput, NoRoute
@@ -43,6 +44,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_client_options(route)
     add_json_option(route)
     route.set_defaults(run=_route)
+    add_topic_commands(commands)
 
 
 def _add_create(commands: "Families") -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.cli.operating.broker import add_broker_commands
 from orbitmq.cli.servers.log_output import start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
@@ -33,8 +34,11 @@ log = logging.getLogger("orbitmq.broker")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq broker``."""
-    command.description = "Run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE."
-    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
+    command.description = (
+        "Without COMMAND, run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE. "
+        "With one, ask the brokers of a cluster."
+    )
+    command.epilog = "Exit status without COMMAND: 0 stopped by a signal, 2 could not start."
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
     command.add_argument(
         "--stop-at-eof",
@@ -44,6 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
+    add_broker_commands(command)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -5,19 +5,20 @@ may be a cluster as well, and None is all masters.
 """
 
 from collections.abc import Mapping
+from itertools import groupby
 
 from orbitmq.client.admin.offsets import group_progress
 from orbitmq.client.admin.requests import AdminRequests
 from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus, Cluster, GroupProgress
 from orbitmq.client.arguments import check_text
-from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.cluster import ClusterInfo, KVTable
 from orbitmq.wire.bodies.stats import BrokerStatsData, ConsumeStatsList
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.query import GetConsumeStatsInBroker, ViewBrokerStatsData
 from orbitmq.wire.json.properties_text import properties_from_text, properties_to_text
 
-__all__ = ["BrokerAdmin", "checked_properties"]
+__all__ = ["BrokerAdmin", "brokers_of", "checked_properties"]
 
 
 class BrokerAdmin(AdminRequests):
@@ -29,13 +30,8 @@ class BrokerAdmin(AdminRequests):
         Raises:
             NameserversFailed: no nameserver answered.
         """
-        found: dict[str, list[Broker]] = {}
-        info = await self._cluster_info()
-        for name, broker in info.broker_addr_table.items():
-            for number, address in broker.broker_addrs.items():
-                one = Broker(broker.cluster, name, number, address)
-                found.setdefault(broker.cluster, []).append(one)
-        return tuple(Cluster(name, tuple(sorted(found[name]))) for name in sorted(found))
+        brokers = brokers_of(await self._cluster_info())
+        return tuple(Cluster(name, tuple(of)) for name, of in groupby(brokers, _cluster_name))
 
     async def broker_status(self, broker: str) -> BrokerStatus:
         """Return the state of a broker, such as its load and the latency of its puts.
@@ -105,6 +101,21 @@ class BrokerAdmin(AdminRequests):
             group_progress(self._unwrapped(group), groups[group], self._unwrapped_queue)
             for group in sorted(filter(self._is_ours, groups))
         )
+
+
+def brokers_of(info: ClusterInfo) -> tuple[Broker, ...]:
+    """Return all brokers that a nameserver knows, by cluster, name and number."""
+    return tuple(
+        sorted(
+            Broker(broker.cluster, name, number, address)
+            for name, broker in info.broker_addr_table.items()
+            for number, address in broker.broker_addrs.items()
+        )
+    )
+
+
+def _cluster_name(broker: Broker) -> str:
+    return broker.cluster
 
 
 def checked_properties(settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -3,15 +3,21 @@
 Nameservers don't know each other, so a change goes to each of them.
 """
 
-from collections.abc import Mapping
+from asyncio import gather
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
-from orbitmq.client.admin.brokers import checked_properties
+from orbitmq.client.admin.brokers import brokers_of, checked_properties
 from orbitmq.client.admin.requests import AdminRequests
+from orbitmq.client.admin.results import Broker
 from orbitmq.client.arguments import check_text
-from orbitmq.errors import NotFound
-from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.errors import NotFound, OrbitError, TopicNotFound
+from orbitmq.net.address import Address
+from orbitmq.wire.bodies.cluster import ClusterInfo, KVTable
+from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode
-from orbitmq.wire.fields import NoFields
+from orbitmq.wire.fields import Header, NoFields
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import (
     AddWritePermOfBroker,
     AddWritePermOfBrokerAnswer,
@@ -19,6 +25,7 @@ from orbitmq.wire.headers.route import (
     GetKVConfig,
     GetKVConfigAnswer,
     GetKVListByNamespace,
+    GetRouteInfo,
     PutKVConfig,
     WipeWritePermOfBroker,
     WipeWritePermOfBrokerAnswer,
@@ -26,6 +33,8 @@ from orbitmq.wire.headers.route import (
 from orbitmq.wire.json.properties_text import properties_from_text, properties_to_text
 
 __all__ = ["NameserverAdmin"]
+
+T = TypeVar("T")
 
 
 class NameserverAdmin(AdminRequests):
@@ -46,6 +55,61 @@ class NameserverAdmin(AdminRequests):
         text = properties_to_text(checked_properties(settings))
         code = RequestCode.UPDATE_NAMESRV_CONFIG
         return tuple(await self._on_nameservers(NoFields(), text, code=code))
+
+    # What each of them knows
+
+    async def clusters_by_nameserver(self) -> dict[str, tuple[Broker, ...] | OrbitError]:
+        """Return the brokers that each nameserver knows, or why it did not answer, by address.
+
+        All know the same brokers, unless one lacks it among its nameservers, or is cut off. ::
+
+            for nameserver, brokers in (await admin.clusters_by_nameserver()).items():
+                print(nameserver, brokers)
+        """
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+
+        async def read(answer: Frame) -> tuple[Broker, ...]:
+            return brokers_of(await self._body(answer, ClusterInfo))
+
+        return await self._each_nameserver(NoFields(), read, code=code)
+
+    async def route_by_nameserver(
+        self, topic: str
+    ) -> dict[str, TopicRouteData | OrbitError | None]:
+        """Return the route that each nameserver has for a topic, None if it has none, by address.
+
+        Or why it did not answer.
+        """
+
+        async def read(answer: Frame) -> TopicRouteData | None:
+            return await self._body(answer, TopicRouteData)
+
+        found = await self._each_nameserver(GetRouteInfo(topic=self._wrapped(topic)), read)
+        return {
+            address: None if isinstance(one, TopicNotFound) else one
+            for address, one in found.items()
+        }
+
+    async def _each_nameserver(
+        self,
+        header: Header,
+        read: Callable[[Frame], Awaitable[T]],
+        *,
+        code: int | None = None,
+    ) -> dict[str, T | OrbitError]:
+        nameservers = self._core.nameservers
+
+        async def ask(address: Address) -> T | OrbitError:
+            try:
+                answer = await nameservers.ask(
+                    address, header, b"", timeout_ms=self._timeout_ms, code=code
+                )
+                return await read(self._check(answer, address))
+            except OrbitError as error:
+                return error
+
+        addresses = sorted(nameservers.addresses)
+        return dict(zip(map(str, addresses), await gather(*map(ask, addresses)), strict=True))
 
     # Keys
 

@@ -133,7 +133,7 @@ class Fetcher:
         commits = parts.commits and began_ms >= self.commits_from_ms
         commit = parts.offsets.get(queue) if commits else None
         pulled = await parts.pulls.pull(queue, self.offset, subscription, commit=commit or None)
-        inbox.pulled_ms = parts.clock.now_ms()
+        inbox.pulled_ms = parts.clock.monotonic_ms()
         if self._is_failing:
             self._is_failing = False
             log.info("%r: pulls succeed again", self)

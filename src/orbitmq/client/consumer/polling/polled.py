@@ -68,7 +68,7 @@ class PolledDelivery:
         """Return up to ``count`` messages, queue by queue; each queue's in their order."""
         messages: list[StoredMessage] = []
         waiting, in_hand = self._waiting, self._in_hand
-        self._taken_ms = now_ms = self._clock.now_ms()
+        self._taken_ms = now_ms = self._clock.monotonic_ms()
         while waiting and len(messages) < count:
             inbox, _ = waiting.popitem(last=False)
             taken = inbox.take(count - len(messages), now_ms)  # none if it is dropped
@@ -100,7 +100,7 @@ class PolledDelivery:
         if not self._in_hand:
             return
         in_hand, self._in_hand = self._in_hand, {}
-        took_ms = self._clock.now_ms() - self._taken_ms
+        took_ms = self._clock.monotonic_ms() - self._taken_ms
         for inbox, messages in in_hand.items():
             if not inbox.is_dropped:
                 inbox.finish(messages)

@@ -1,0 +1,1 @@
+"""Commands for operators: groups, offsets, brokers, clusters, traces."""

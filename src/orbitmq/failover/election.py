@@ -1,0 +1,139 @@
+"""What a broker does about the state of its group: pure decisions, the same for everybody.
+
+========================================== =====================================================
+the group, as a broker sees it             what it does
+========================================== =====================================================
+no state yet                               bids for the first epoch; when time is up, the best
+                                           of all that are alive claims it
+it is the master, by this process          leads
+another process has its id                 stops: two processes share an identity
+another is the master, and alive           follows it
+the master is gone:
+  it is in sync                            bids with the end of its log, which grows no more
+  all in sync that are alive have bid, or  the best of them claims the next epoch; in sync are
+  time is up                               it and the others in sync that are alive
+  it is not in sync                        waits; if nobody in sync is alive and it is allowed,
+                                           it is elected among all
+========================================== =====================================================
+
+Why nothing acknowledged is lost: a send is acknowledged when all in sync have it. A broker leaves
+that set by a change of the state, which the master makes before it acknowledges without it; and it
+enters it when it has everything, which the master waits for from before the change on. A master
+that was replaced fails at both: the revision of the state is another.
+"""
+
+from collections.abc import Collection
+from enum import Enum
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from orbitmq.failover.group import Alive, GroupState, GroupView
+
+__all__ = ["Decision", "Step", "altered", "appointed", "decide", "next_epoch"]
+
+
+class Step(Enum):
+    """What to do."""
+
+    CLAIM = "claim"
+    LEAD = "lead"
+    FOLLOW = "follow"
+    BID = "bid"
+    WAIT = "wait"
+    STOP = "stop"
+
+
+class Decision(NamedTuple):
+    """What to do, and why; a claim has the state to write, the others have the present one."""
+
+    step: Step
+    state: GroupState | None
+    why: str = ""
+
+
+def decide(me: int, lease: int, view: GroupView, *, in_time: bool, unclean: bool) -> Decision:
+    """Return what broker ``me`` does, whose process has ``lease`` and is alive.
+
+    ``in_time`` tells whether there is still time to wait for bids, ``unclean`` whether a broker
+    may be elected that is not in sync.
+    """
+    state = view.state
+    own = view.alive.get(me)
+    if own is None or own.lease != lease:
+        return Decision(Step.STOP, state, f"another process runs with the id {me} of this broker")
+    if view.master is not None and state is not None:
+        return Decision(Step.LEAD if state.master == me else Step.FOLLOW, state)
+    return _succeed(me, own, view, in_time=in_time, unclean=unclean)
+
+
+def _succeed(me: int, own: Alive, view: GroupView, *, in_time: bool, unclean: bool) -> Decision:
+    """Return what to do while there is no master."""
+    state, alive = view.state, view.alive
+    in_sync = [one for one in state.in_sync if one in alive] if state is not None else []
+    may_all = unclean or state is None
+    candidates = in_sync or (list(alive) if may_all else [])
+    if me not in candidates:
+        return Decision(
+            Step.WAIT, state, "it is not in sync" if candidates else "none in sync is alive"
+        )
+    epoch = next_epoch(view)
+    if own.bid < epoch:
+        return Decision(Step.BID, state, f"for epoch {epoch}")
+    bidders = [one for one in candidates if alive[one].bid >= epoch]
+    # Of a new group nobody knows who else there is.
+    if in_time and (state is None or len(bidders) < len(candidates)):
+        return Decision(Step.WAIT, state, "others may bid yet")
+    best = max(bidders, key=lambda one: _worth(one, alive[one]))
+    if best != me:
+        return Decision(Step.WAIT, state, f"broker {best} comes first")
+    claimed = GroupState(
+        master=me,
+        epoch=epoch,
+        lease=own.lease,
+        in_sync=tuple(sorted({me, *in_sync})),
+        in_sync_epoch=1 if state is None else state.in_sync_epoch + 1,
+    )
+    if state is None:
+        return Decision(Step.CLAIM, claimed, "the group is new")
+    return Decision(
+        Step.CLAIM, claimed, "its master is gone" if in_sync else "unclean: none in sync is alive"
+    )
+
+
+def next_epoch(view: GroupView) -> int:
+    """Return the epoch of the next master: no log that is alive has one as high."""
+    known = 0 if view.state is None else view.state.epoch
+    return max([known, *(one.log_epoch for one in view.alive.values())]) + 1
+
+
+def _worth(broker_id: int, bid: Alive) -> tuple[int, int, int, int]:
+    return bid.log_epoch, bid.log_end, -bid.priority, -broker_id
+
+
+def altered(state: GroupState, in_sync: Collection[int]) -> GroupState:
+    """Return the state with another in-sync set, which has the master in any case."""
+    members = tuple(sorted({state.master, *in_sync}))
+    return replace(state, in_sync=members, in_sync_epoch=state.in_sync_epoch + 1)
+
+
+def appointed(broker_id: int, view: GroupView) -> GroupState | str:
+    """Return the state with the master that an operator names, or why it can't be.
+
+    It has to be in sync: the present master then acknowledges nothing more without it, and it
+    refuses the present master from the moment it leads.
+    """
+    state, named = view.state, view.alive.get(broker_id)
+    if state is None:
+        return "the group has no state yet"
+    if named is None:
+        return f"broker {broker_id} is not alive"
+    if state.master == broker_id and view.master is not None:
+        return f"broker {broker_id} is the master"
+    if broker_id not in state.in_sync:
+        return f"broker {broker_id} is not in sync; in sync are {_ids(state.in_sync)}"
+    return replace(state, master=broker_id, epoch=next_epoch(view), lease=named.lease)
+
+
+def _ids(brokers: Collection[int]) -> str:
+    return ", ".join(map(str, brokers))

@@ -1,0 +1,37 @@
+"""The store on etcd without an etcd; with one, it is in the tests of interop."""
+
+import asyncio
+import builtins
+
+import pytest
+
+from orbitmq.errors import ConsensusFailed, MissingExtra
+from orbitmq.failover.etcd import EtcdStore
+from orbitmq.net.address import Address
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: object) -> object:
+        if name == "aetcd":
+            raise ImportError(name)
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtra, match=r"orbitmq\[failover\]"):
+        EtcdStore([Address("127.0.0.1", 1)], timeout_s=1)
+
+
+def test_after_a_failure_the_next_server_is_asked() -> None:
+    async def main() -> None:
+        closed = [Address("127.0.0.1", 1), Address("127.0.0.1", 2)]
+        store = EtcdStore(closed, timeout_s=10)
+        for address in (*closed, closed[0]):
+            assert store.endpoint == address
+            with pytest.raises(ConsensusFailed, match=f"etcd at {address}") as failure:
+                await store.read("/")
+            assert failure.value.address == str(address)
+        await store.close()
+
+    asyncio.run(main())
