@@ -33,7 +33,7 @@ from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.memory import memory_bytes
-from orbitmq.store.disk.open_files import is_full, is_shortage, warn_of_shortage
+from orbitmq.store.disk.open_files import is_obstacle, obstacle_text, warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import (
@@ -485,13 +485,13 @@ class MessageStore:
         if not self._is_open:
             return "the store is not open"
         if self.log.is_full:
-            return _passing(self.log.failure)
+            return f"the disk is full: {self.log.failure}"
         if failure := self._flusher.failure or self.log.failure:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
         if self._obstacle is not None:
-            return _passing(self._obstacle)
+            return obstacle_text(self._obstacle)
         return "the disk is full" if self._expiry.is_disk_full else ""
 
     def _make_room(self) -> None:
@@ -571,7 +571,7 @@ class MessageStore:
         try:
             write()
         except StoreError as error:
-            if not (is_full(error) or is_shortage(error)):
+            if not is_obstacle(error):
                 raise
             if self._obstacle is None:
                 log.error("messages are refused until queues and index are written: %s", error)
@@ -728,9 +728,3 @@ class MessageStore:
             flushed=self._flusher.flushed,
             with_index=self.settings.index_enabled,
         )
-
-
-def _passing(error: StoreError | None) -> str:
-    """Return the reason of a refusal that ends by itself."""
-    why = "the disk is full" if error is None or is_full(error) else "too many files are open"
-    return f"{why}: {error}"

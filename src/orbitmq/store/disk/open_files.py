@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from orbitmq.errors import DiskFailed, InvalidInput
+from orbitmq.errors import DiskFailed, InvalidInput, StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk.disk import Disk, DiskFile
 
@@ -24,7 +24,9 @@ __all__ = [
     "OpenFiles",
     "Unsynced",
     "is_full",
+    "is_obstacle",
     "is_shortage",
+    "obstacle_text",
     "warn_of_shortage",
     "with_room",
 ]
@@ -60,6 +62,17 @@ def is_full(error: BaseException) -> bool:
     if not isinstance(error, DiskFailed) or error.of_sync:
         return False
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_obstacle(error: BaseException) -> bool:
+    """Whether the call may succeed later, by itself: a full disk, or too many open files."""
+    return is_full(error) or is_shortage(error)
+
+
+def obstacle_text(error: StoreError) -> str:
+    """Return why messages are refused because of an obstacle."""
+    why = "too many files are open" if is_shortage(error) else "the disk is full"
+    return f"{why}: {error}"
 
 
 def warn_of_shortage(times: int) -> None:
