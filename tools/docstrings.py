@@ -53,7 +53,7 @@ def _joined(blocks: list[str]) -> Iterator[str]:
 
 
 def _is_literal(block: str) -> bool:
-    return block.endswith("::") or block.startswith("::\n")
+    return block.endswith("::") or "::\n\n" in block or block.startswith("::\n")
 
 
 def _parts(block: str) -> Iterator[str]:
