@@ -29,7 +29,8 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py tests/test_reference_docs.py
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py tests/test_reference_docs.py \
+		tests/test_guides.py tests/test_first_steps.py
 	$(BIN)/python -m pytest -q --doctest-modules src
 	$(BIN)/python -m bench.report.docs --check
 

@@ -199,6 +199,13 @@ ROWS: Final = (
     _latency("handler-p50", "p50, send to handler, 1,000/s", "Java client", 1.0, _HANDLED),
     _latency("handler-p99", "p99, send to handler, 1,000/s", "Java client", 1.0, _HANDLED),
     _start("ready", "start to ready", "ms", 0.2),
+    Row(
+        name="start.in-test",
+        work="import and start in a test",
+        against="Java broker",
+        unit="ms",
+        aim=0.1,
+    ),
     _start("memory", "idle memory", "MB", 0.2),
     _start("connection", "memory per connection", "KB", sizes=Sizes("of 1,000", "of 500")),
     _start("queue", "memory per queue", "KB", sizes=Sizes("of 10,000", "of 1,000")),

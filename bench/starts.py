@@ -1,6 +1,8 @@
 """How fast a broker starts, and the memory it uses: ``python -m bench --only start``."""
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,13 +23,23 @@ RECORD_BYTES: Final = 1_260  # of a message of 1 KB, with its properties
 AT_ONCE: Final = 256
 STEPS: Final = 10
 LEAST_KB: Final = 0.1  # a broker may have freed other memory meanwhile
+IN_TEST: Final = """
+from time import perf_counter
+began = perf_counter()
+from orbitmq.testing.broker import start
+with start():
+    print((perf_counter() - began) * 1_000)
+"""
 _directories: Final = count(1)
 
 
 def measured(directory: Path, plan: Plan) -> Iterator[Result]:
     """Measure starts, memory, starts after a kill, and the memory of a producer."""
     start = partial(_start, directory)
-    starts = {"start.ready": (partial(start, OURS), partial(start, JAVA))}
+    starts: dict[str, tuple[Callable[[], Round], Callable[[], Round]]] = {
+        "start.ready": (partial(start, OURS), partial(start, JAVA)),
+        "start.in-test": (_start_in_test, partial(start, JAVA)),
+    }
     for row, found in alternate(starts, plan.starts).items():
         yield summed_up(row, *found)
     with Child() as child:
@@ -46,6 +58,12 @@ def measured(directory: Path, plan: Plan) -> Iterator[Result]:
 def _start(directory: Path, name: str) -> Round:
     with PARTIES[name](directory / f"{name}-{next(_directories)}") as party:
         return Round(party.ready_ms)
+
+
+def _start_in_test() -> Round:
+    """Start the broker of the pytest fixture in a process that has not imported it yet."""
+    ran = subprocess.run([sys.executable, "-c", IN_TEST], capture_output=True, check=True)
+    return Round(float(ran.stdout))
 
 
 # Memory

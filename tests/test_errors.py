@@ -36,11 +36,9 @@ def test_every_error_is_listed_and_descends_from_the_root() -> None:
 
 def test_every_error_has_an_entry_in_the_documentation() -> None:
     page = (ROOT / "docs/errors.md").read_text()
-    entries = {
-        f"docs/errors.md#{name.lower()}" for name in re.findall(r"^#+ (\w+)$", page, re.MULTILINE)
-    }
+    entries = {name.lower() for name in re.findall(r"^#+ (\w+)$", page, re.MULTILINE)}
     for error in ALL.values():
-        assert error.__new__(error).docs in entries
+        assert error.__new__(error).docs.partition("#")[2] in entries
 
 
 def test_bad_input_is_a_value_error_with_its_numbers() -> None:

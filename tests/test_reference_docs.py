@@ -1,4 +1,4 @@
-"""Tables in the documents say what the code says, and the programs in them run."""
+"""Tables in the documents say what the code says."""
 
 import inspect
 import re
@@ -16,8 +16,10 @@ from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.settings import ConsumerSettings, PullConsumerSettings
+from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
+from orbitmq.clock import SystemClock
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
@@ -139,35 +141,6 @@ def test_what_is_not_served_or_not_wholly_has_a_reason() -> None:
         assert bool(row.why) is not is_whole, f"{row.name}: {row.why or 'no reason'}"
 
 
-def programs(*documents: str) -> list[str]:
-    blocks = [
-        block
-        for document in documents
-        for block in re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / document).read_text())
-    ]
-    elsewhere = (">>>", "# not run", "orbitmq.spark")  # Spark's has a test of its own, below
-    return [block for block in blocks if not any(mark in block for mark in elsewhere)]
-
-
-DOCUMENTS = (
-    "docs/admin.md",
-    "docs/blocking.md",
-    "docs/consumer.md",
-    "docs/producer.md",
-)
-
-
-@pytest.mark.parametrize("program", programs(*DOCUMENTS))
-def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)
-    assert said, "a program shows what it prints behind each print"
-    assert run.stdout.splitlines() == said
-
-
 def test_each_call_of_an_admin_has_its_task() -> None:
     tasks = table("docs/admin.md", "Which call for which task")
     said = {call for row in tasks for call in re.findall(r"`(\w+)`", row[1])}
@@ -179,12 +152,24 @@ def test_each_call_of_an_admin_has_its_task() -> None:
     assert said == {name for name in calls if not name.startswith("_")} - {"start", "close"}
 
 
+def told(statistics: SendStatistics | ConsumeStatistics) -> set[str]:
+    """Return the names of the figures; a histogram has one."""
+    return {re.sub("_(bucket|sum|count)$", "", one.name) for one in statistics.samples()}
+
+
+def test_the_figures_of_a_consumer_are_those_of_the_code() -> None:
+    statistics = ConsumeStatistics("billing", SystemClock())
+    statistics.consumed("orders", count=1, took_ms=1)
+    shown = {row[0].strip("`") for row in table("docs/metrics.md", "Metrics of clients")}
+    assert shown == told(statistics)
+
+
 def test_the_figures_of_a_producer_are_those_of_the_code() -> None:
     statistics = SendStatistics("billing", now_ms=0)
     statistics.failed_with(TimeoutError())
-    parts = re.compile("_(bucket|sum|count)$")  # of a histogram
-    told = {parts.sub("", sample.name) for sample in statistics.samples()}
-    assert {row[0].strip("`") for row in table("docs/producer.md", "Statistics")} == told
+    assert {row[0].strip("`") for row in table("docs/producer.md", "Statistics")} == told(
+        statistics
+    )
 
 
 @pytest.mark.timeout(300)

@@ -33,11 +33,11 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from weakref import finalize
 
 from orbitmq.broker.machine import Machine
@@ -55,6 +55,8 @@ from orbitmq.threads import Future, Thread, start_thread
 __all__ = ["EmbeddedCluster", "RunningCluster", "start"]
 
 log = logging.getLogger("orbitmq.broker")
+
+T = TypeVar("T")
 
 _READ_AT_ONCE: Final = 1_000
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
@@ -77,6 +79,8 @@ class EmbeddedCluster:
         directory: for the stores, one subdirectory per broker; a temporary one if None.
         brokers: how many brokers; they are named broker-a, broker-b and so on.
         settings: properties of ``broker.conf`` for all brokers, such as ``flushDiskType``.
+        machine: makes what a broker runs on, of its process id; the real network, disk and clock
+            if None.
 
     Raises:
         InvalidInput: the number of brokers or a setting is invalid.
@@ -88,6 +92,7 @@ class EmbeddedCluster:
         *,
         brokers: int = 1,
         settings: Mapping[str, str] | None = None,
+        machine: Callable[[int], Machine] | None = None,
     ) -> None:
         if not 1 <= brokers <= _BROKERS_MAX:
             raise InvalidInput(
@@ -101,6 +106,7 @@ class EmbeddedCluster:
         self._directory = directory
         self._count = brokers
         self._settings = _checked(settings or {})
+        self._machine = machine or (lambda pid: Machine(pid=pid))
         self._process = os.getpid()
         self._running = AsyncExitStack()
         self._nameserver: Nameserver | None = None
@@ -118,6 +124,11 @@ class EmbeddedCluster:
     def brokers(self) -> tuple[str, ...]:
         """The addresses of the brokers."""
         return tuple(str(broker.address) for broker in self._brokers)
+
+    @property
+    def running(self) -> tuple[Broker, ...]:
+        """The brokers themselves; they belong to the loop of the cluster."""
+        return tuple(self._brokers)
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -168,7 +179,7 @@ class EmbeddedCluster:
             for number in range(self._count):
                 name = f"broker-{chr(ord('a') + number)}"
                 broker = Broker(
-                    self._broker_settings(name, f"{directory}/{name}"), Machine(pid=self._process)
+                    self._broker_settings(name, f"{directory}/{name}"), self._machine(self._process)
                 )
                 self._brokers.append(await self._running.enter_async_context(broker))
         except BaseException:
@@ -273,9 +284,14 @@ class RunningCluster:
                 await asyncio.sleep(0)  # the brokers go on meanwhile
             return found
 
+        return self._submit(read()).result()
+
+    def _submit(self, work: Coroutine[object, object, T]) -> Future[T]:
+        """Run a coroutine on the loop of the cluster; raise NotRunning if it is closed."""
         if self._loop is None or self._is_closed:
+            work.close()
             raise NotRunning("the embedded cluster is closed", state="closed")
-        return asyncio.run_coroutine_threadsafe(read(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         """Stop the cluster, and wait until it has stopped; a second call does nothing.

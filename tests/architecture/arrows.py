@@ -75,6 +75,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     PACKAGE: frozenset({"message", "client", "blocking"}),
     "pyspark_rocketmq": frozenset({"spark"}),
     "pyspark_rocketmq_store": frozenset({"spark"}),
+    # the pytest plugin
+    "pytest_orbitmq": frozenset({"testing"}),
     # stand-ins for all of them; imported by tests and bench alone
     "testing": ANYTHING,
 }

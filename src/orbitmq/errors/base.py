@@ -1,10 +1,12 @@
 """The root of all errors."""
 
+from os.path import dirname
 from typing import ClassVar, Final
 
 __all__ = ["OrbitError"]
 
 _DOOR: Final = "orbitmq.errors"
+_PAGE: Final = f"{dirname(dirname(__file__))}/docs/errors.md"  # installed with the package
 
 
 class OrbitError(Exception):
@@ -26,12 +28,12 @@ class OrbitError(Exception):
 
     @property
     def docs(self) -> str:
-        """The place in the documentation with its meaning and what to do.
+        """The file with its meaning and what to do, on this machine, and the heading there.
 
-        >>> OrbitError("…").docs
-        'docs/errors.md#orbiterror'
+        >>> OrbitError("…").docs.endswith("/orbitmq/docs/errors.md#orbiterror")
+        True
         """
-        return f"docs/errors.md#{type(self).__name__.lower()}"
+        return f"{_PAGE}#{type(self).__name__.lower()}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors are pickled between processes, and their constructors take more than ``args``.

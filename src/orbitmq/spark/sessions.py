@@ -61,7 +61,7 @@ _SERVER_CURE: Final = (
 _CLUSTER_CURE: Final = (
     "Install orbitmq[spark] on the driver and all workers, in the Python that PYSPARK_PYTHON or "
     "spark-submit --conf spark.pyspark.python=... names, or ship an environment with --archives: "
-    "see docs/spark.md"
+    "see docs/spark-cluster.md"
 )
 
 

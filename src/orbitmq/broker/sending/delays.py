@@ -94,6 +94,11 @@ class Delays:
         """The highest level."""
         return len(self._levels)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything due at the last tick is delivered, but for what the store refuses."""
+        return not any(level.in_flight for level in self._levels.values())
+
     # Life
 
     def start(self, now_ms: int) -> None:

@@ -165,6 +165,13 @@ class Timers:
     def __repr__(self) -> str:
         return f"<Timers {self._files!r}>"
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything due at the last tick is delivered, but for what the store refuses."""
+        if self._stopped or (self._slot is not None and self._slot.waits):
+            return True
+        return not self._is_scheduled and (self._slot is None or not self._slot.in_flight)
+
     # Life
 
     def open(self, now_ms: int) -> None:

@@ -106,6 +106,7 @@ class TransactionChecks:
         self._settings = settings
         self._next = 0  # the first half that was not looked at
         self._round_end = 0
+        self._is_walked = True  # as far as the age of the halves allows
         self._immune: list[tuple[int, int, str]] = []  # until when, offset, group; a heap
         self._waiting: dict[str, deque[int]] = {}  # offsets by group, each in order
         self._to_discard: deque[int] = deque()
@@ -120,6 +121,11 @@ class TransactionChecks:
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
         return f"<TransactionChecks at {self._next}, {waiting} wait for producers>"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the round has come as far as it can now, and no copy is on its way."""
+        return self._is_walked and not self._in_flight
 
     def begin_round(self) -> None:
         """Begin to look at all halves that are there now."""
@@ -160,6 +166,7 @@ class TransactionChecks:
         end = min(self._round_end, self._next + _WALKED_AT_ONCE)
         while self._next < end and self._look_at(self._next, now_ms):
             self._next += 1
+        self._is_walked = self._next < end or self._next == self._round_end
 
     def _look_at(self, offset: int, now_ms: int) -> bool:
         """Decide what happens with a half; return False if it is too young."""
