@@ -1,6 +1,7 @@
 """Asks a cluster for the facts that the checks judge. What can't be asked is a fact, too."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Mapping
 from typing import Final, TypeVar
 
@@ -167,7 +168,8 @@ async def _connect(address: Address) -> str | None:
     except TimeoutError:
         return f"no answer in {_TIMEOUT_S:.0f} s"
     except OSError as error:
-        return error.strerror or str(error)
+        is_numbered = error.errno is not None and error.errno > 0  # not one of name resolution
+        return os.strerror(error.errno) if is_numbered else error.strerror or str(error)
     writer.close()
     return None
 

@@ -165,7 +165,7 @@ def check_members(facts: Facts) -> Iterator[Finding]:
         yield risk(
             "members",
             f"group {group.name} has {count} consumers for {counted(queues, 'queue')} of topic "
-            f"{_topic(facts).name}: {counted(count - queues, 'consumer')} get nothing.",
+            f"{_topic(facts).name}: {counted(count - queues, 'consumer')} without a queue.",
             "Run fewer consumers, or give the topic more queues:",
             f"orbitmq topic update {_topic(facts).name} --read-queues {count} --write-queues "
             f"{count}",
