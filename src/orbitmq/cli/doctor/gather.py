@@ -168,8 +168,8 @@ async def _connect(address: Address) -> str | None:
     except TimeoutError:
         return f"no answer in {_TIMEOUT_S:.0f} s"
     except OSError as error:
-        is_numbered = error.errno is not None and error.errno > 0  # not one of name resolution
-        return os.strerror(error.errno) if is_numbered else error.strerror or str(error)
+        number = error.errno or 0  # below 0: of name resolution
+        return os.strerror(number) if number > 0 else error.strerror or str(error)
     writer.close()
     return None
 
