@@ -6,7 +6,7 @@ READY := .venv/.ready
 # The suite starts hundreds of Pythons; without bytecode each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test check counterparts speed soak bench bench-quick bench-check bench-parts clean
+.PHONY: setup demo test check reference counterparts speed soak bench bench-quick bench-check bench-parts clean
 
 setup: $(READY)
 
@@ -31,8 +31,13 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py tests/test_reference_docs.py \
 		tests/test_guides.py tests/test_first_steps.py
-	$(BIN)/python -m pytest -q --doctest-modules src
+	$(BIN)/python -m pytest -q --doctest-modules src tools
 	$(BIN)/python -m bench.report.docs --check
+	$(BIN)/python -m tools.reference --check
+
+# The pages of docs/ that are made from the code: docs/api/ and docs/java-keys.md.
+reference: setup
+	$(BIN)/python -m tools.reference
 
 counterparts: setup
 	$(BIN)/python -m tests.interop.counterparts

@@ -123,7 +123,7 @@ FLOORS: Mapping[str, Room] = {
     "cli": Room(
         ground=frozenset({"render", "lines", "cluster", "times", "asking"}),
         # commands: a family such as `topic` has the commands of operators in it
-        floors=_floors("servers: operating\noperating:\ncommands: operating\npipeline:"),
+        floors=_floors("servers: operating\noperating:\ndoctor:\ncommands: operating\npipeline:"),
         roof=frozenset({"main"}),
     ),
 }

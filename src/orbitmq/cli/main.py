@@ -66,6 +66,10 @@ _COMMANDS: Final = {
     "cluster": _Command(
         lambda: import_module("orbitmq.cli.operating.cluster"), "show all nodes of a cluster"
     ),
+    "doctor": _Command(
+        lambda: import_module("orbitmq.cli.doctor.command"),
+        "say what is wrong with a cluster, and what to do",
+    ),
     "outbox": _Command(
         lambda: import_module("orbitmq.cli.commands.outbox"),
         "show a producer's outbox, and drain it",

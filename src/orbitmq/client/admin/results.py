@@ -4,8 +4,9 @@ Times are in milliseconds since 1970. Settings of topics and groups are returned
 wire: ``TopicConfig`` and ``SubscriptionGroupConfig``.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -159,6 +160,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """Such as ``V5_4_0``."""
     started_ms: int
+    now_ms: int | None
+    """What its clock said when it answered, without the milliseconds; None if it does not tell."""
     put_tps: float
     """Messages stored per second, in the last ten seconds."""
     get_tps: float
@@ -198,6 +201,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             version=figures.get("brokerVersionDesc", ""),
             started_ms=int(number("bootTimestamp")),
+            now_ms=_now_ms(figures),
             put_tps=number("putTps"),
             get_tps=number("getTransferredTps"),
             put_today=today("Put"),
@@ -211,6 +215,24 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
             disk_used=number("commitLogDiskRatio"),
             figures=figures,
         )
+
+
+_RAN: Final = re.compile(r"\[ (\S+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+
+
+def _now_ms(figures: Mapping[str, str]) -> int | None:
+    """Return the time of the answer: that of the start, and how long the broker runs.
+
+    >>> _now_ms({"bootTimestamp": "5000", "runtime": "[ 0 days, 0 hours, 1 minutes, 2 seconds ]"})
+    67000
+    """
+    started = figures.get("bootTimestamp", "")
+    ran = _RAN.fullmatch(figures.get("runtime", ""))
+    if ran is None or not started.isdecimal():
+        return None
+    days = re.sub(r"\D", "", ran[1])  # Java groups the digits of a long time
+    hours, minutes, seconds = map(int, ran.groups()[1:])
+    return int(started) + 1_000 * (((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _spans(text: str) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""``orbitmq doctor``: facts about a cluster, checks of them, and words."""

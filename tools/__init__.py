@@ -1,0 +1,1 @@
+"""What writes documents, and builds the site; nothing here is part of the package."""
