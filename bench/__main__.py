@@ -7,6 +7,7 @@ hour, and may be interrupted. ``--keep`` adds the run to those of other times.
 """
 
 import argparse
+import os
 import resource
 import sys
 import traceback
@@ -128,6 +129,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--join", nargs="+", type=Path, metavar="FILE", help="a run in parts")
     parser.add_argument("--keep", action="store_true", help="keep the run beside those before it")
     asked = parser.parse_args(arguments)
+    # Users' installations keep bytecode; without it each start would compile the package again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # 2,000 connections, 10,000 queues
     plan = QUICK if asked.quick or asked.check else FULL

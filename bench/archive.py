@@ -117,6 +117,7 @@ def main(given: Sequence[str] | None = None) -> None:
             "how": HOW,
             "kafka": kafka.KAFKA_VERSION,
             "messages": asked.messages,
+            "aims": AIMS,
             "load": found.load,
             "spent": {name: one._asdict() for name, one in spent.items()},
         },

@@ -189,6 +189,7 @@ def main() -> None:
             "how": HOW,
             "kafka": kafka.KAFKA_VERSION,
             "messages": messages,
+            "aims": CPU_AIMS,
             "load": found.load,
             "queries": {
                 query: {name: one._asdict() for name, one in by_name.items()}

@@ -2,7 +2,8 @@
 
 The same messages of 1 KB are in the files of an orbitmq broker, which was killed before, and in a
 Kafka broker, in as many queues as partitions. CPU time is that of Spark's processes (driver, JVM
-and Python workers); what Kafka's broker needs comes on top, and is not counted.
+and Python workers); what Kafka's broker needs comes on top, and is not counted. ``--growth`` counts
+parts of a store alone, which may be large.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from orbitmq.store.reader.reader import StoreReader
 MESSAGES: Final = 300_000
 STEPS: Final = (1, 3)
 """Tenths of the messages that are counted to show growth, before all of them."""
+GROWTH_STEPS: Final = (1, 2, 5, 9)
+"""The same of a large store. A killed broker had not yet written the last entries of its queues."""
 _FORMAT: Final = "rocketmq-store"
 
 _SIX: Final = {
@@ -59,6 +62,18 @@ def run(messages: int, rounds: int) -> Findings:
         return in_child(
             measured, sources, [*steps, everything], directory / "files", jars, rounds, QUERIES
         )
+
+
+def run_growth(messages: int, rounds: int) -> Findings:
+    """Fill a store, kill its broker, and count more and more of it."""
+    with scratch() as name:
+        directory = Path(name)
+        with filled(directory, messages):
+            pass
+        (log,) = directory.rglob("commitlog")
+        steps = parts(log.parent, [messages * tenths // 10 for tenths in GROWTH_STEPS])
+        warm_up, counted = {OURS: steps[0]}, QUERIES[:1]
+        return in_child(measured, warm_up, steps, directory / "files", [], rounds, counted)
 
 
 def parts(store: Path, counts: Sequence[int]) -> list[Source]:
@@ -109,7 +124,13 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--growth", action="store_true", help="count parts of the store, no Kafka")
     asked = parser.parse_args(given)
+    if asked.growth:
+        grown = run_growth(asked.messages, asked.rounds)
+        print(table(["messages", "CPU s", "µs each", "wall s", "MB"], growth_rows(grown.growth)))
+        write("store_growth", {"how": HOW, "load": grown.load, "growth": _steps(grown)})
+        return
     found = run(asked.messages, asked.rounds)
     show(asked.messages, found)
     write(
@@ -118,14 +139,19 @@ def main(given: Sequence[str] | None = None) -> None:
             "how": HOW,
             "kafka": kafka.KAFKA_VERSION,
             "messages": asked.messages,
+            "aims": {query.name: query.cpu_aim for query in QUERIES},
             "load": found.load,
             "queries": {
                 query: {name: one._asdict() for name, one in by_name.items()}
                 for query, by_name in found.queries.items()
             },
-            "growth": [{**one._asdict(), "spent": one.spent._asdict()} for one in found.growth],
+            "growth": _steps(found),
         },
     )
+
+
+def _steps(found: Findings) -> list[dict[str, object]]:
+    return [{**one._asdict(), "spent": one.spent._asdict()} for one in found.growth]
 
 
 if __name__ == "__main__":

@@ -63,6 +63,11 @@ checksum is compared:
 
 {scan}
 
+Counted, by the size of the store, from `bench/results/store_growth.json`; of the largest, which is
+larger than the memory of the machine, much comes from the disk:
+
+{growth}
+
 All columns and properties as Parquet: `orbitmq pipeline archive` against Spark's Kafka source and
 its Parquet writer, for {archived:,} messages, from `bench/results/archive.json`.
 
@@ -197,24 +202,31 @@ def _warm_ups(run: Run) -> list[str]:
 
 
 def _others(results: Path) -> str:
-    spark, scan, archive, codec, append, recover = (
-        json.loads((results / f"{name}.json").read_text())
-        for name in ("spark", "store_scan", "archive", "codec", "append", "recover")
+    spark, scan, growth, archive, codec, append, recover = (
+        json.loads((results / f"{name}.json").read_text()) for name in _OTHER_FILES
     )
     turns = append["figures"][0]["microseconds"]
     return _OTHERS.format(
         messages=spark["messages"],
         kafka=spark["kafka"],
-        spark=_spark(spark["queries"]),
-        scan=_spark(scan["queries"]),
+        spark=_spark(spark),
+        scan=_spark(scan),
+        growth=_table(
+            ["messages", "CPU s", "µs each", "wall s"],
+            [
+                [
+                    f"{one['messages']:,}",
+                    number(one["spent"]["cpu_s"]),
+                    number(one["spent"]["cpu_s"] / one["messages"] * 1e6),
+                    number(one["spent"]["wall_s"]),
+                ]
+                for one in growth["growth"]
+            ],
+        ),
         archived=archive["messages"],
         archive=_table(
-            ["", "CPU", "wall"],
-            [
-                [name, number(spent[who]["cpu_s"]), number(spent[who]["wall_s"])]
-                for name, who in _ARCHIVES.items()
-                for spent in [archive["spent"]]
-            ],
+            ["", "CPU", "of Kafka's", "aim", "wall", "of Kafka's"],
+            [_archived(name, who, archive) for name, who in _ARCHIVES.items()],
         ),
         parts=_table(
             ["", "µs", "aim"],
@@ -241,6 +253,11 @@ def _others(results: Path) -> str:
     )
 
 
+_OTHER_FILES: Final = (
+    *("spark", "store_scan", "store_growth", "archive"),
+    *("codec", "append", "recover"),
+)
+_READERS: Final = ("orbitmq", "Kafka")
 _ARCHIVES: Final = {
     "from a topic": "orbitmq",
     "from a store": "orbitmq's store",
@@ -248,20 +265,31 @@ _ARCHIVES: Final = {
 }
 
 
-def _spark(queries: dict[str, Any]) -> str:
-    head = ["", "CPU", "Kafka's", "wall", "Kafka's"]
-    rows = [
-        [
-            what,
-            *(
-                number(by[who][unit])
-                for unit in ("cpu_s", "wall_s")
-                for who in ("orbitmq", "Kafka")
-            ),
-        ]
-        for what, by in queries.items()
-    ]
+def _spark(found: dict[str, Any]) -> str:
+    head = ["", "CPU", "Kafka's", "ratio", "aim", "wall", "Kafka's", "ratio"]
+    rows = []
+    for what, by in found["queries"].items():
+        cpu, wall = ([by[who][unit] for who in _READERS] for unit in ("cpu_s", "wall_s"))
+        aim = found["aims"][what]
+        rows.append([what, *_compared(*cpu), _aim(aim), *_compared(*wall)])
     return _table(head, rows)
+
+
+def _compared(ours: float, theirs: float) -> list[str]:
+    return [number(ours), number(theirs), f"**{ours / theirs:.2f}**"]
+
+
+def _archived(name: str, who: str, archive: dict[str, Any]) -> list[str]:
+    spent, kafka = archive["spent"][who], archive["spent"]["Kafka"]
+    cpu, wall = spent["cpu_s"], spent["wall_s"]
+    return [
+        *(name, number(cpu), f"{cpu / kafka['cpu_s']:.2f}", _aim(archive["aims"].get(who))),
+        *(number(wall), f"{wall / kafka['wall_s']:.2f}"),
+    ]
+
+
+def _aim(share: float | None) -> str:
+    return "–" if share is None else f"≤ {share:g}"
 
 
 def _append(one: dict[str, Any]) -> str:
