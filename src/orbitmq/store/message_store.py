@@ -559,7 +559,7 @@ class MessageStore:
     def _write_waiting(self) -> None:
         """Write what queues and index have in memory because they could not write it."""
         if self.settings.index_enabled:
-            self.index.put_all(())
+            self.index.put_waiting()
         self.queues.write()
 
     def _write_if_possible(self, write: Callable[[], None]) -> bool:

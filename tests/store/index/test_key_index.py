@@ -361,6 +361,15 @@ def test_a_full_file_is_written_at_once(tmp_path: Path) -> None:
     assert INDEX_HEADER.unpack_from(Path(path).read_bytes())[-1] == 3
 
 
+def test_a_full_file_has_a_next_one_when_there_is_a_next_record(tmp_path: Path) -> None:
+    index = index_in(tmp_path, entries=3)
+    index.put(keyed(100, "a b"))
+    index.put_waiting()  # as a stop does
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    index.put(keyed(200, ""))
+    assert len(list((tmp_path / "index").iterdir())) == 2
+
+
 def test_what_was_written_is_synced_once(tmp_path: Path) -> None:
     index = index_in(tmp_path)
     index.put(keyed(100, "a"))

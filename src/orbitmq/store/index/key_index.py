@@ -231,17 +231,22 @@ class KeyIndex:
         Rolled-back records, and records before the last indexed one, are skipped. The last indexed
         one is indexed again, as in Java: its keys may be split between two files.
 
-        After DiskFailed call again, with no or later records: the keys of these are kept.
+        After DiskFailed call ``put_waiting``, or this with later records: the keys are kept.
         """
         self._waiting += index_keys(entries, self.end_offset, self._tag_keys)
         # Created even if no record has a key, as in Java's IndexService.buildIndex.
-        file = self._file_with_room()
+        self._file_with_room()
+        self.put_waiting()
+
+    def put_waiting(self) -> None:
+        """Index the keys that could not be written before, and no file if there are none."""
         while self._waiting:
             file = self._file_with_room()
             del self._waiting[: file.add(self._waiting)]
             if file.is_full:
                 file.finish()  # at once: from now on a checkpoint may claim it
-        file.write_many()
+        if self._files:
+            self._files[-1].write_many()
 
     def query(
         self,
