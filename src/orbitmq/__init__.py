@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from orbitmq.errors import BrokerError, InvalidInput, NetworkError, OrbitError, SendFailed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus, StoredMessage
+from orbitmq.version import VERSION as _VERSION
+
+__version__ = _VERSION
 
 if TYPE_CHECKING:
     from orbitmq.client.admin.admin import Admin

@@ -8,7 +8,7 @@ ANYTHING = frozenset({"*"})
 
 # A room may import itself, EVERYBODY, and what stands here. A dotted entry opens only that part:
 # Spark tasks may use `net.blocking`, and nothing else of net.
-EVERYBODY: frozenset[str] = frozenset({"errors", "settings", "java_keys", "kernel"})
+EVERYBODY: frozenset[str] = frozenset({"errors", "settings", "java_keys", "kernel", "version"})
 _SEAMS = frozenset({"clock", "randomness", "threads"})
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # what everything stands on
@@ -16,6 +16,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "settings": frozenset(),
     "java_keys": frozenset(),
     "kernel": frozenset(),
+    "version": frozenset(),
     "clock": frozenset(),
     "logs": frozenset(),
     "randomness": frozenset(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.main import main
-from orbitmq.errors import OrbitError
+from orbitmq.version import VERSION
 from tests.architecture.sources import ROOT
 from tests.store.unpacked import unpacked
 
@@ -35,21 +35,6 @@ def test_errors_have_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in finished.stderr
 
 
-def test_an_error_is_one_line_with_its_notes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = OrbitError("broker-a refused:\n  no permission")
-    error.add_note("broker-b: done")
-
-    def failing(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr("orbitmq.cli.commands.store.StoreReader", failing)
-    assert main(["store", "inspect", "DIR"]) == 2
-    printed = capsys.readouterr().err
-    assert printed == "orbitmq: broker-a refused: no permission; broker-b: done\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -61,6 +46,9 @@ def test_an_error_is_one_line_with_its_notes(
             "--queues: invalid int value: 'y'; see orbitmq",
         ),
         (["up", "now"], "unrecognized arguments: now; see orbitmq up --help"),
+        (["topc", "list"], "'topc' is no command of orbitmq; did you mean topic? See orbitmq"),
+        (["topic", "list", "--nmeserver=x"], "--nmeserver=x; did you mean --nameserver? See"),
+        (["topic", "create", "x", "--perm", "w+"], "--perm is 'w+'; it must be one of r, w, rw;"),
     ],
 )
 def test_wrong_arguments_take_one_line(
@@ -162,6 +150,12 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "inspect" in printed
     assert "verify" in printed
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"orbitmq {VERSION}\n")
 
 
 def test_a_command_imports_no_other() -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "add_group_option",
     "add_json_option",
     "client_settings",
+    "json_line",
     "on_a_loop",
     "pairs",
     "print_found",
@@ -131,7 +132,29 @@ def pairs(arguments: Iterable[str], option: str) -> Mapping[str, str]:
 def print_found(found: object, lines: Iterable[str], *, as_json: bool) -> None:
     """Print the result of a command: as lines, or all of it as JSON."""
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print(msgspec.json.format(json_line(found)))
     else:
         for line in lines:
             print(line)
+
+
+def json_line(found: object) -> str:
+    """Return a value as JSON in one line, with the names of fields as they are in Python.
+
+    >>> from orbitmq.message.model import MessageQueue  # on the wire it has Java's names
+    >>> json_line([MessageQueue("orders", "broker-a", 3)])
+    '[{"topic":"orders","broker_name":"broker-a","queue_id":3}]'
+    """
+    return msgspec.json.encode(_by_fields(found)).decode()
+
+
+def _by_fields(found: object) -> object:
+    match found:
+        case msgspec.Struct():
+            names = found.__struct_fields__  # such as `type_`, which is no keyword
+            return {name.rstrip("_"): _by_fields(getattr(found, name)) for name in names}
+        case Mapping():
+            return {key: _by_fields(value) for key, value in found.items()}
+        case list() | tuple():
+            return [_by_fields(one) for one in found]
+    return found

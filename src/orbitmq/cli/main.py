@@ -1,23 +1,30 @@
 """The command ``orbitmq``: parses the arguments and runs the command they name.
 
 Exit status: 0 success; 1 the command did its work and found something that deserves attention, such
-as damage, or found nothing; 2 it could not do its work; 130 interrupted. An error is one line on
-stderr, without a traceback. A standard stream that was closed (``>&-``) counts as /dev/null.
+as damage, or found nothing; 2 it could not do its work; 70 a bug; 130 interrupted. An error is one
+line on stderr, and with ``--debug`` a traceback. A standard stream that was closed (``>&-``) counts
+as /dev/null.
 """
 
 import argparse
+import difflib
+import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
+from orbitmq.cli.problems import tell, tell_bug
 from orbitmq.errors import InvalidInput, OrbitError
+from orbitmq.version import VERSION
 
 __all__ = ["main", "parser"]
 
-_FAILED = 2
+log = logging.getLogger("orbitmq.cli")
+
+_DEBUG: Final = "--debug"
 
 
 class _Command(NamedTuple):
@@ -90,14 +97,49 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.set_defaults(command=self.prog)  # that of the innermost parser wins
+        self.set_defaults(parser=self)  # the innermost parser wins
+        self.add_argument(
+            _DEBUG,
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show the traceback of an error",
+        )
 
     def error(self, message: str) -> NoReturn:
         raise _wrong_arguments(message, self.prog)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is no choice, with the nearest one; argparse lists all of them."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(one) for one in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            message = f"{value!r} is no command of {self.prog}"
+            raise _wrong_arguments(message, self.prog, _nearest(value, choices))
+        option = "/".join(action.option_strings) or action.metavar or action.dest
+        message = f"{option} is {value!r}; it must be one of {', '.join(choices)}"
+        raise _wrong_arguments(message, self.prog)
 
-def _wrong_arguments(message: str, command: str) -> InvalidInput:
-    return InvalidInput(f"{message}; see {command} --help", field="arguments")
+    def unknown(self, words: Sequence[str]) -> InvalidInput:
+        """Return the error about words that no argument of this command takes."""
+        option = words[0].partition("=")[0]
+        options = self._option_string_actions if option.startswith("--") else ()
+        message = f"unrecognized arguments: {' '.join(words)}"
+        return _wrong_arguments(message, self.prog, _nearest(option, options))
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the most similar word; None if none is similar.
+
+    >>> _nearest("topc", ["topic", "group"])
+    'topic'
+    """
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+
+
+def _wrong_arguments(message: str, command: str, nearest: str | None = None) -> InvalidInput:
+    advice = "; see" if nearest is None else f"; did you mean {nearest}? See"
+    return InvalidInput(f"{message}{advice} {command} --help", field="arguments")
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -106,6 +148,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     With ``only``, other commands have no arguments, and their modules are not imported.
     """
     reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
+    reader.add_argument("--version", action="version", version=f"orbitmq {VERSION}")
     commands = reader.add_subparsers(metavar="COMMAND", required=True)
     for name, (module, purpose) in _COMMANDS.items():
         command = commands.add_parser(name, help=purpose)
@@ -114,12 +157,11 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     return reader
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(given: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments; ``late`` names an optional one that may come after options.
 
     ``argparse`` (Python 3.11) takes such an argument for missing as soon as it sees an option.
     """
-    given = sys.argv[1:] if arguments is None else arguments
     named = next((word for word in given if not word.startswith("-")), "")
     parsed, rest = parser(named).parse_known_args(given)
     late = getattr(parsed, "late", None)
@@ -130,7 +172,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             setattr(parsed, late, words[0])
             return parsed
     if rest:
-        raise _wrong_arguments(f"unrecognized arguments: {' '.join(rest)}", parsed.command)
+        innermost: _Parser = parsed.parser
+        raise innermost.unknown(rest)
     return parsed
 
 
@@ -140,16 +183,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["store", "inspect", "/no/such/directory"])  # the error is on stderr
     2
     """
+    given = sys.argv[1:] if arguments is None else arguments
+    options = given[: given.index("--")] if "--" in given else given
+    as_json, debug = "--json" in options, _DEBUG in options
     try:
         _open_standard_streams()
-        parsed = _parse(arguments)
+        parsed = _parse(given)
         run: Callable[[argparse.Namespace], int] = parsed.run
         status = run(parsed)
         sys.stdout.flush()
         return status
     except OrbitError as error:
-        print(_line(error), file=sys.stderr)
-        return _FAILED
+        return tell(error, as_json=as_json, debug=debug)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT  # as a shell reports it
     except BrokenPipeError:  # the reader has seen enough, as with `| head`
@@ -157,8 +202,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
     except OSError as error:  # input or output, such as a full disk
         _silence_stdout()
-        print(f"orbitmq: {error}", file=sys.stderr)
-        return _FAILED
+        return tell(error, as_json=as_json, debug=debug)
+    except Exception as error:
+        if log.hasHandlers():  # of a server: its log is where to look later
+            log.exception("ended by an error that orbitmq did not foresee")
+        return tell_bug(error, as_json=as_json, debug=debug)
 
 
 def _open_standard_streams() -> None:
@@ -186,12 +234,6 @@ def _silence_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def _line(error: OrbitError) -> str:
-    """Return an error with its notes as one line; it may quote several lines of a broker."""
-    text = "; ".join([str(error), *getattr(error, "__notes__", ())])
-    return f"orbitmq: {' '.join(text.split())}"
 
 
 if __name__ == "__main__":

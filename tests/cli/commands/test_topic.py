@@ -59,7 +59,7 @@ def test_only_users_topics_are_listed_unless_all_are_asked_for(
 
 def test_a_route_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     route = json.loads(printed(capsys, "topic", "route", "TBW102", "--json"))
-    assert [one["brokerName"] for one in route["queueDatas"]] == ["broker-a"]
+    assert [one["broker_name"] for one in route["brokers"]] == ["broker-a"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from orbitmq.cli.cluster import (
     on_a_loop,
     print_found,
 )
+from orbitmq.cli.problems import MISSING, tell_missing
 from orbitmq.cli.render import elided, human_size, local_time, table
 from orbitmq.cli.times import time_ms
 from orbitmq.client.admin.admin import Admin
@@ -24,7 +25,6 @@ from orbitmq.message.model import StoredMessage
 __all__ = ["add_arguments", "message_lines", "query_lines"]
 
 _WIDTH: Final = 80
-_NOT_FOUND: Final = 1
 _BODY_SHOWN_BYTES: Final = 1024
 _HEX_COLUMNS: Final = 16
 _FOREVER_MS: Final = 2**63 - 1
@@ -50,7 +50,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     query = commands.add_parser(
         "query",
         help="list the messages with a key",
-        description="List the messages of a topic with a key, oldest first.",
+        description="List the messages of a topic with a key, oldest first; of many, the newest.",
         epilog=ends,
     )
     query.add_argument("topic", metavar="TOPIC")
@@ -60,7 +60,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=int,
         default=32,
         metavar="N",
-        help="at most this many per broker, up to 64 (%(default)s)",
+        help="at most the newest N of each broker, up to 64 (%(default)s)",
     )
     query.add_argument(
         "--begin", metavar="TIME", help="stored at or after this local time, as 2026-11-15T09:30"
@@ -79,7 +79,8 @@ def _view(arguments: argparse.Namespace) -> int:
     try:
         message = on_a_loop(ask())
     except NotFound:
-        return _not_found(f"topic {arguments.topic} has no message {arguments.id[:64]}")
+        what = f"topic {arguments.topic} has no message {arguments.id[:64]}"
+        return tell_missing(what, as_json=arguments.json)
     if arguments.body:
         sys.stdout.buffer.write(message.body)
     else:
@@ -103,14 +104,10 @@ def _query(arguments: argparse.Namespace) -> int:
 
     found = on_a_loop(ask())
     if not found and not arguments.json:
-        return _not_found(f"topic {arguments.topic} has no message with key {arguments.key[:64]}")
+        what = f"topic {arguments.topic} has no message with key {arguments.key[:64]}"
+        return tell_missing(what, as_json=False)
     print_found([as_json(one) for one in found], query_lines(found), as_json=arguments.json)
-    return 0 if found else _NOT_FOUND
-
-
-def _not_found(what: str) -> int:
-    print(f"orbitmq: {what}", file=sys.stderr)
-    return _NOT_FOUND
+    return 0 if found else MISSING
 
 
 def as_json(message: StoredMessage) -> dict[str, object]:

@@ -19,6 +19,7 @@ from orbitmq.cli.cluster import (
     add_client_options,
     add_group_option,
     add_json_option,
+    json_line,
     on_a_loop,
     pairs,
     producer_settings,
@@ -172,7 +173,11 @@ def _status(receipts: Iterable[SendReceipt]) -> int:
 
 
 def _json(receipt: SendReceipt) -> str:
-    return msgspec.json.encode(receipt).decode()
+    queue = receipt.queue
+    place = {"topic": queue.topic, "broker_name": queue.broker_name, "queue_id": queue.queue_id}
+    rest = msgspec.structs.asdict(receipt)
+    del rest["queue"]
+    return json_line({"status": rest.pop("status").value, **place, **rest})
 
 
 def receipt_lines(receipt: SendReceipt) -> Iterator[str]:

@@ -145,8 +145,34 @@ def _route(arguments: argparse.Namespace) -> int:
             return await admin.route(arguments.topic)
 
     route = on_a_loop(ask())
-    print_found(route, route_lines(route), as_json=arguments.json)
+    found = {"topic": arguments.topic, "brokers": route_rows(route)}
+    print_found(found, route_lines(route), as_json=arguments.json)
     return 0
+
+
+def route_rows(route: "TopicRouteData") -> list[dict[str, object]]:
+    """Return what ``--json`` says of each broker; one without queues of the topic has 0."""
+    queues = {one.broker_name: one for one in route.queue_datas}
+    rows: list[dict[str, object]] = []
+    for broker in sorted(route.broker_datas, key=lambda one: one.broker_name):
+        of_topic = queues.get(broker.broker_name)
+        rows.append(
+            {
+                "broker_name": broker.broker_name,
+                "cluster": broker.cluster,
+                "addresses": {
+                    str(key): value for key, value in sorted(broker.broker_addrs.items())
+                },
+                "read_queues": 0 if of_topic is None else of_topic.read_queue_nums,
+                "write_queues": 0 if of_topic is None else of_topic.write_queue_nums,
+                "perm": "-" if of_topic is None else _perm(of_topic.perm),
+            }
+        )
+    return rows
+
+
+def _perm(bits: int) -> str:
+    return "".join(letter for letter in "rw" if bits & _PERMISSIONS[letter]) or "-"
 
 
 _HEADS: Final = ("BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "PERM")
@@ -162,8 +188,8 @@ def route_lines(route: "TopicRouteData") -> list[str]:
         of_topic = queues.get(broker.broker_name)
         about = ("-", "-", "-")
         if of_topic is not None:
-            perm = "".join(letter for letter in "rw" if of_topic.perm & _PERMISSIONS[letter])
-            about = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums), perm or "-")
+            counts = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums))
+            about = (*counts, _perm(of_topic.perm))
         names = (elided(broker.broker_name, _NAME_WIDTH), elided(broker.cluster, _NAME_WIDTH))
         for number, address in sorted(broker.broker_addrs.items()):
             rows.append((*names, str(number), elided(address, _ADDRESS_WIDTH), *about))

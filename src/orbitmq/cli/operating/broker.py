@@ -20,6 +20,7 @@ __all__ = [
     "add_broker_commands",
     "add_config",
     "all_brokers",
+    "broker_row",
     "chosen_settings",
     "config_lines",
     "status_lines",
@@ -62,14 +63,30 @@ def _list(arguments: argparse.Namespace) -> int:
             one.cluster,
             str(one.number),
             one.address,
-            "master" if one.is_master else "slave",
+            _role(one),
         )
         for one in found
     ]
     heads = ("BROKER", "CLUSTER", "ID", "ADDRESS", "ROLE")
     lines = fitted(heads, rows, left=5, names=(0, 1, 3))
-    print_found([asdict(one) for one in found], lines, as_json=arguments.json)
+    as_json = [broker_row(one) for one in found]
+    print_found(as_json, lines, as_json=arguments.json)
     return 0
+
+
+def broker_row(broker: Broker) -> dict[str, object]:
+    """Return what ``--json`` says of a broker."""
+    return {
+        "cluster": broker.cluster,
+        "broker_name": broker.name,
+        "broker_id": broker.number,
+        "address": broker.address,
+        "role": _role(broker),
+    }
+
+
+def _role(broker: Broker) -> str:
+    return "master" if broker.is_master else "slave"
 
 
 async def all_brokers(admin: Admin) -> list[Broker]:

@@ -10,7 +10,13 @@ from msgspec.structs import asdict
 
 from orbitmq.cli.asking import add_command, ask, counted, family, fitted, wrapped
 from orbitmq.cli.cluster import pairs, print_found
-from orbitmq.cli.operating.broker import add_config, all_brokers, chosen_settings, config_lines
+from orbitmq.cli.operating.broker import (
+    add_config,
+    all_brokers,
+    broker_row,
+    chosen_settings,
+    config_lines,
+)
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStatus, Cluster
 from orbitmq.errors import InvalidInput, OrbitError
@@ -74,7 +80,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     found = ask(arguments, lambda admin: admin.clusters())
     as_json = [
-        {"cluster": one.name, "brokers": [asdict(broker) for broker in one.brokers]}
+        {"cluster": one.name, "brokers": [broker_row(broker) for broker in one.brokers]}
         for one in found
     ]
     rows = [(one.name, _names(one)) for one in found]

@@ -1,7 +1,6 @@
 """``orbitmq trace``: the history of one message: sent by whom, delivered to whom, and when."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,6 +8,7 @@ from msgspec.structs import asdict
 
 from orbitmq.cli.asking import ask, described, fitted
 from orbitmq.cli.cluster import add_client_options, add_json_option, print_found
+from orbitmq.cli.problems import tell_missing
 from orbitmq.cli.render import human_size, local_time
 from orbitmq.cli.times import past_ms
 from orbitmq.client.admin.admin import Admin
@@ -19,7 +19,6 @@ from orbitmq.message.names import TRACE_TOPIC
 
 __all__ = ["add_arguments", "trace_lines", "track_lines"]
 
-_NOT_FOUND: Final = 1
 _FOREVER_MS: Final = 2**63 - 1
 
 
@@ -71,12 +70,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if traces:
         return 0
     what = arguments.id or f"a message with key {arguments.key}"
-    print(
-        f"orbitmq: {arguments.trace_topic} has no trace of {what:.64}; check that its producer "
-        "and its consumers trace",
-        file=sys.stderr,
+    missing = (
+        f"{arguments.trace_topic} has no trace of {what:.64}; check that its producer and its "
+        "consumers trace"
     )
-    return _NOT_FOUND
+    return tell_missing(missing, as_json=arguments.json)
 
 
 async def _asked(

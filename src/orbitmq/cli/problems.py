@@ -1,0 +1,72 @@
+"""Errors as commands print them: one line on stderr, or one object of JSON with ``--json``.
+
+stdout has results alone, so that what a script parses there is never an error::
+
+    {"error": "NoRoute", "message": "…", "retriable": true, "exit_status": 2, "docs": "…"}
+"""
+
+import json
+import sys
+import traceback
+from typing import Final
+
+from orbitmq.errors import OrbitError
+
+__all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing"]
+
+FAILED: Final = 2
+"""The exit status of a command that could not do its work."""
+MISSING: Final = 1
+"""That of a command that did its work, and found nothing."""
+BUG: Final = 70
+"""That of a command that met an error which orbitmq did not foresee (EX_SOFTWARE)."""
+
+
+def tell(
+    error: OrbitError | OSError, *, as_json: bool, status: int = FAILED, debug: bool = False
+) -> int:
+    """Print an error, and return the exit status; with ``debug`` also where it was raised."""
+    _print(
+        type(error).__name__,
+        _text(error),
+        {
+            "retriable": bool(getattr(error, "retriable", False)),
+            "exit_status": status,
+            "docs": getattr(error, "docs", None),
+        },
+        as_json=as_json,
+    )
+    if debug:
+        traceback.print_exception(error)
+    return status
+
+
+def tell_missing(what: str, *, as_json: bool) -> int:
+    """Print that there is nothing of the kind asked for, and return the exit status, 1."""
+    more: dict[str, object] = {"retriable": False, "exit_status": MISSING, "docs": None}
+    _print("NotFound", what, more, as_json=as_json)
+    return MISSING
+
+
+def tell_bug(error: Exception, *, as_json: bool, debug: bool) -> int:
+    """Print an error that is no error of ours, and return the exit status."""
+    kind = type(error).__name__
+    advice = "" if debug else "; --debug shows where, for a report"
+    text = f"this is a bug of orbitmq: {kind}: {_text(error)}{advice}"
+    _print(kind, text, {"retriable": False, "exit_status": BUG, "docs": None}, as_json=as_json)
+    if debug:
+        traceback.print_exception(error)
+    return BUG
+
+
+def _print(kind: str, text: str, more: dict[str, object], *, as_json: bool) -> None:
+    line = f"orbitmq: {text}"
+    if as_json:
+        line = json.dumps({"error": kind, "message": text, **more}, ensure_ascii=False)
+    print(line, file=sys.stderr)
+
+
+def _text(error: Exception) -> str:
+    """Return an error with its notes as one line; it may quote several lines of a broker."""
+    text = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return " ".join(text.split())
