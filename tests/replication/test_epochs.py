@@ -63,6 +63,16 @@ def test_an_epoch_without_a_byte_is_forgotten_when_the_next_begins() -> None:
     assert THREE.begun(9, 2500) == history((3, 0), (5, 1000), (9, 2500))
 
 
+def test_a_log_that_follows_another_has_its_epochs_from_there_on() -> None:
+    other = history((3, 0), (5, 1000), (9, 2400), (10, 3000))
+    assert THREE.followed(2400, other) == other
+    assert history((1, 0), (3, 200)).followed(700, history((3, 200), (5, 1000))) == history(
+        (1, 0), (3, 200), (5, 1000)
+    )
+    assert EpochHistory().followed(700, other) == other
+    assert [other.count_before(offset) for offset in (0, 1, 2400, 2401, 9000)] == [0, 1, 2, 3, 4]
+
+
 def test_epochs_are_cut_with_the_log() -> None:
     assert THREE.cut(2501) == THREE
     assert THREE.cut(2500) == THREE.cut(1001) == history((3, 0), (5, 1000))
@@ -162,3 +172,25 @@ def test_after_a_failure_the_old_epochs_count() -> None:
     with pytest.raises(DiskFailed):
         epochs.begin(2, 640)
     assert epochs.history == EpochFile(disk, "/").history == history((1, 0))
+
+
+def test_what_a_log_had_before_the_first_election_is_epoch_0() -> None:
+    disk = SimulatedDisk()
+    epochs = EpochFile(disk, "/")
+    epochs.begin(4, 900, log_start=100)
+    assert epochs.history == history((0, 100), (4, 900))
+    epochs.begin(5, 1900, log_start=100)
+    assert epochs.history == history((0, 100), (4, 900), (5, 1900))
+    empty = EpochFile(SimulatedDisk(), "/")
+    empty.begin(4, 900, log_start=900)
+    assert empty.history == history((4, 900))
+
+
+def test_a_replica_takes_epochs_as_far_as_its_log_goes() -> None:
+    disk = SimulatedDisk()
+    epochs = EpochFile(disk, "/")
+    epochs.follow(THREE, 1000)
+    assert epochs.history == history((3, 0))
+    epochs.follow(THREE, 1001)
+    disk.crash()
+    assert EpochFile(disk, "/").history == history((3, 0), (5, 1000))

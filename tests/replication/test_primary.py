@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from orbitmq.net.address import Address
 from orbitmq.replication.acks import ReplicaAcks
-from orbitmq.replication.follower import LogRange
+from orbitmq.replication.follower import LogFollower, LogRange
 from orbitmq.replication.primary import Primary
 from orbitmq.replication.replica import Replica
 from orbitmq.replication.settings import ReplicationSettings
@@ -44,6 +44,7 @@ class Scene:
             store=store,
             settings=lambda: SETTINGS,
             clock=self.clock,
+            follower=LogFollower(store, lambda: SETTINGS, self.clock.monotonic_ms()),
             primary_range=primary_range,
             network=self.network,
         )

@@ -1,7 +1,11 @@
 """A primary's store and a replica's, on disks in memory, for tests of what lies between them."""
 
-from orbitmq.replication.feed import ReplicaFeed
-from orbitmq.replication.follower import LogFollower, LogRange
+from orbitmq.replication.epoch_feed import EpochFeed
+from orbitmq.replication.epoch_follower import EpochFollower
+from orbitmq.replication.epochs import EpochFile
+from orbitmq.replication.feed import Feed, ReplicaFeed
+from orbitmq.replication.follower import Follower, LogFollower, LogRange
+from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
@@ -41,21 +45,13 @@ def range_of(store: MessageStore) -> LogRange:
     return LogRange(store.log.first_offset, store.log.end)
 
 
-class Wire:
+class Joined:
     """One connection: what one end says, the other one gets at once."""
 
-    def __init__(
-        self,
-        primary: MessageStore,
-        follower: LogFollower,
-        settings: ReplicationSettings = DEFAULT,
-        *,
-        known: bool = True,
-    ) -> None:
-        self.feed = ReplicaFeed(primary.tail, lambda: settings, 0)
+    def __init__(self, feed: Feed, follower: Follower, known: LogRange | None = None) -> None:
+        self.feed = feed
         self.follower = follower
-        asked = follower.connected(range_of(primary) if known else None, 0)
-        self.feed.receive(asked, 0)
+        self._to_replica(feed.receive(follower.connected(known, 0), 0), 0)
 
     def run(self, now_ms: int = 0) -> None:
         """Carry everything that is due."""
@@ -71,5 +67,74 @@ class Wire:
                 self.feed.receive(said, now_ms)
 
 
+class Wire(Joined):
+    """A connection with the classic stream."""
+
+    def __init__(
+        self,
+        primary: MessageStore,
+        follower: LogFollower,
+        settings: ReplicationSettings = DEFAULT,
+        *,
+        known: bool = True,
+    ) -> None:
+        feed = ReplicaFeed(primary.tail, lambda: settings, 0)
+        super().__init__(feed, follower, range_of(primary) if known else None)
+
+
 def a_follower(store: MessageStore, settings: ReplicationSettings = DEFAULT) -> LogFollower:
     return LogFollower(store, lambda: settings, 0)
+
+
+class Node:
+    """A broker of an elected group: its store with epochs, on a disk in memory."""
+
+    def __init__(
+        self, broker_id: int, mode: FlushMode = FlushMode.ASYNC, disk: SimulatedDisk | None = None
+    ) -> None:
+        self.id = broker_id
+        self.mode = mode
+        self.disk = disk or SimulatedDisk()
+        self.open()
+
+    def open(self) -> None:
+        self.store = opened(self.disk, mode=self.mode)
+        self.epochs = EpochFile(self.disk, "/store")
+        self.epochs.cut(self.store.log.end)
+
+    def lead(self, epoch: int, count: int = 0, *, first: int = 0) -> None:
+        """Be elected, and take messages."""
+        self.store.is_replica = False
+        log = self.store.log
+        self.epochs.begin(epoch, log.end, log_start=log.first_offset)
+        self.in_sync = InSyncSet(
+            self.id,
+            members={self.id},
+            epoch_start=log.end,
+            settings=ReplicationSettings,
+            log_end=lambda: self.store.log.end,
+            now_ms=0,
+        )
+        fill(self.store, count, first=first)
+
+    def follower(self, settings: ReplicationSettings = DEFAULT) -> EpochFollower:
+        self.store.is_replica = True
+        return EpochFollower(self.store, self.epochs, lambda: settings, self.id, 0)
+
+    def feed(self, settings: ReplicationSettings = DEFAULT) -> EpochFeed:
+        return EpochFeed(self.store.tail, self.epochs, self.in_sync, lambda: settings, 0)
+
+    def follow(self, primary: "Node", settings: ReplicationSettings = DEFAULT) -> Joined:
+        """Copy all that a primary has."""
+        joined = Joined(primary.feed(settings), self.follower(settings))
+        joined.run()
+        return joined
+
+
+def same(one: Node, other: Node) -> bool:
+    """Return whether two brokers have the same log, the same queues and the same epochs."""
+    return (
+        log_bytes(one.store) == log_bytes(other.store)
+        and one.store.queues.ends() == other.store.queues.ends()
+        and one.epochs.history == other.epochs.history
+    )

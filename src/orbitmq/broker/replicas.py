@@ -17,6 +17,7 @@ from orbitmq.broker.state import State
 from orbitmq.errors import InvalidInput
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
+from orbitmq.replication.follower import LogFollower
 from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
 from orbitmq.replication.primary import Primary
 from orbitmq.replication.replica import Replica
@@ -60,6 +61,9 @@ class Replicas:
             store=state.store,
             settings=lambda: state.settings.replication,
             clock=state.clock,
+            follower=LogFollower(
+                state.store, lambda: state.settings.replication, state.clock.monotonic_ms()
+            ),
             primary_range=self.sync.log_range,
             network=state.machine.network,
         )

@@ -18,7 +18,7 @@ Invariants:
 """
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -29,13 +29,15 @@ from orbitmq.store.disk.durable import parent_of, read_file, replace_file
 from orbitmq.wire.epoch_stream import EPOCH_MAX, EpochEntry
 from orbitmq.wire.replica_stream import OFFSET_MAX
 
-__all__ = ["EPOCH_FILE", "NO_EPOCH", "Epoch", "EpochFile", "EpochHistory"]
+__all__ = ["EPOCH_FILE", "NO_EPOCH", "UNELECTED", "Epoch", "EpochFile", "EpochHistory"]
 
 log = logging.getLogger("orbitmq.replication")
 
 EPOCH_FILE: Final = "epochFileCheckpoint"
 """Its name in the store directory (Java's ``storePathEpochFile``)."""
 NO_EPOCH: Final = -1
+UNELECTED: Final = 0
+"""The epoch of what a log had before its broker was first elected."""
 
 _CRC_MASK: Final = 0x7FFF_FFFF
 _UNCHECKED: Final = 0  # Java compares no checksum if this is in its place
@@ -141,6 +143,19 @@ class EpochHistory:
             )
         return EpochHistory((*self.cut(offset).entries, EpochEntry(epoch, offset)))
 
+    def followed(self, offset: int, other: "EpochHistory") -> "EpochHistory":
+        """Return the history of a log that is this one before an offset, and another from there on.
+
+        The logs agree up to there. Without an epoch of its own the log has those of the other.
+        """
+        own = self.cut(offset).entries
+        later = (one for one in other.entries if one.start_offset >= offset)
+        return EpochHistory((*own, *later)) if own else other
+
+    def count_before(self, offset: int) -> int:
+        """Return how many epochs begin before an offset."""
+        return bisect_left(self.entries, offset, key=lambda one: one.start_offset)
+
     def cut(self, offset: int) -> "EpochHistory":
         """Return the history of the log before an offset."""
         return EpochHistory(one for one in self.entries if one.start_offset < offset)
@@ -203,12 +218,25 @@ class EpochFile:
     def __repr__(self) -> str:
         return f"<EpochFile {self._path} {self.history!r}>"
 
-    def begin(self, epoch: int, offset: int) -> None:
+    def begin(self, epoch: int, offset: int, *, log_start: int | None = None) -> None:
         """Let an epoch begin at the end of the log, before its first byte is appended.
 
-        The newest one goes on. Raise InvalidInput if the epoch is over.
+        The newest one goes on. ``log_start`` is where the log begins: what a log without epochs has
+        before becomes epoch 0, which nobody is elected for. Raise InvalidInput if the epoch is
+        over.
         """
-        self._replace(self.history.begun(epoch, offset))
+        before = self.history
+        if not before and log_start is not None and log_start < offset:
+            before = EpochHistory([EpochEntry(UNELECTED, log_start)])
+        self._replace(before.begun(epoch, offset))
+
+    def follow(self, history: EpochHistory, end: int) -> None:
+        """Take the epochs of a primary that begin before ``end``.
+
+        Call it before bytes up to there are appended. ``history`` is that of the log which the
+        replica is going to have.
+        """
+        self._replace(history.cut(end))
 
     def cut(self, offset: int) -> None:
         """Forget the epochs from an offset on, after the log was cut there, or when it is opened.

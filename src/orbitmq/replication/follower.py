@@ -20,6 +20,7 @@ A report of 0 means the last file. To copy all of a log that begins at 0 and has
 replica asks for byte 1: byte 0 is that of the size of a record, which is below 16 MiB, so it is 0.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -31,11 +32,12 @@ from orbitmq.store.settings import FlushMode
 from orbitmq.wire.epoch_stream import LinkState
 from orbitmq.wire.replica_stream import Chunk, ChunkReader, Heartbeat, report
 
-__all__ = ["LogFollower", "LogRange"]
+__all__ = ["Follower", "LogFollower", "LogRange"]
 
 _COMPARED_BYTES: Final = 4096
 _LAST_FILE: Final = 0
 _FIRST_BYTE: Final = b"\0"
+_NOTHING: Final = -1
 
 
 class LogRange(NamedTuple):
@@ -45,110 +47,100 @@ class LogRange(NamedTuple):
     end: int
 
 
-class LogFollower:
-    """One replica's copy of the log, over many connections."""
+class Follower(ABC):
+    """One replica's copy of the log, over many connections; a subclass speaks the stream.
+
+    A replica asks for its own last bytes again, and compares them before it acknowledges anything.
+    """
 
     def __init__(
         self, store: MessageStore, settings: Callable[[], ReplicationSettings], now_ms: int
     ) -> None:
         self._store = store
         self._settings = settings
-        self._reader = ChunkReader()
         self._position = 0  # the offset of what comes next
         self._compared: bytes = b""  # what it has to begin with
+        self._is_agreed = False  # whether both logs are the same up to the end of this one
+        self._asked = 0  # what the first report of a connection says
         self._reported = 0
-        self._may_begin_anywhere = False
         self._heard_ms = self._said_ms = now_ms
         self.state = LinkState.READY
         """What it does now."""
 
     def __repr__(self) -> str:
-        return f"<LogFollower {self.state.name}, at {self._store.log.end}>"
+        return f"<{type(self).__name__} {self.state.name}, at {self._store.log.end}>"
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no log yet, so that it can begin anywhere."""
         return self._store.log.end == self._store.log.first_offset
 
+    @abstractmethod
     def connected(self, primary: LogRange | None, now_ms: int) -> bytes:
-        """Return the first report. The range of the primary's log may be unknown."""
-        self._reader = ChunkReader()
-        self._compared = b""
-        self._store.copy.forget()
-        self._heard_ms = now_ms
-        self.state = LinkState.HANDSHAKE
-        self._may_begin_anywhere = primary is None or self._settings().from_last_file
-        self._position = self._begin_empty(primary) if self.is_empty else self._begin_again()
-        return self._report(self._position, now_ms)
+        """Return what to say first. The range of the primary's log may be unknown."""
 
-    def _begin_empty(self, primary: LogRange | None) -> int:
-        if primary is None or self._may_begin_anywhere:
-            return _LAST_FILE
-        if primary.first:
-            return primary.first
-        if primary.end <= self._store.log.segment_bytes:
-            return _LAST_FILE  # which is the first
-        self._begin_at(0)
-        self._store.append_copy(_FIRST_BYTE)
-        return len(_FIRST_BYTE)
-
-    def _begin_again(self) -> int:
-        tail = self._store.tail
-        end = tail.end
-        # Not from a file before that of the end: the primary may have removed it.
-        start = max(end - _COMPARED_BYTES, tail.last_file_offset(), len(_FIRST_BYTE))
-        compared = tail.piece(start, end - start)
-        self._compared = b"" if compared is None else bytes(compared)
-        return start
-
-    def _begin_at(self, offset: int) -> None:
-        if self._store.log.end != offset:
-            self._store.begin_copy(offset)
-
+    @abstractmethod
     def receive(self, data: Buffer, now_ms: int) -> None:
         """Take bytes of the primary.
 
         Raise LogsDiverged if its log is another one, RemoteProtocolError if the stream is broken,
         and StoreError if the store takes nothing.
         """
+
+    @abstractmethod
+    def _report(self, offset: int) -> bytes:
+        """Return the bytes of a report."""
+
+    def _connect(self, now_ms: int) -> None:
+        """Forget what belonged to the connection before."""
+        self._compared = b""
+        self._is_agreed = False
+        self._store.copy.forget()
         self._heard_ms = now_ms
-        for event in self._reader.feed(data):
-            if self.state is LinkState.HANDSHAKE:
-                self._first(event)
-            if event.offset != self._position:
-                raise self._diverged(event.offset, "sends another place of the log")
-            if isinstance(event, Chunk):
-                self._take(event.data)
+        self.state = LinkState.HANDSHAKE
 
-    def _first(self, event: Chunk | Heartbeat) -> None:
-        self.state = LinkState.TRANSFER
-        if not self.is_empty or self._position == len(_FIRST_BYTE):
-            return
-        if event.offset != self._position and not self._may_begin_anywhere:
-            raise RemoteProtocolError(
-                f"the primary begins at {event.offset}, and was asked for {self._position}; its "
-                "log has a new file, so it is asked again",
-                position=0,
-            )
+    def _ask(self, offset: int) -> None:
+        """Let the stream begin at an offset."""
+        self._position = self._asked = offset
+        self._reported = _NOTHING
+
+    def _ask_again(self, end: int) -> None:
+        """Let the stream begin shortly before an offset of the log, to compare the bytes there."""
+        tail = self._store.tail
+        # Not from a file before that of the end: the primary may have removed it.
+        file_offset = end - end % self._store.log.segment_bytes
+        start = max(end - _COMPARED_BYTES, file_offset, len(_FIRST_BYTE))
+        compared = tail.piece(start, end - start)
+        self._compared = b"" if compared is None else bytes(compared)
+        self._ask(start)
+
+    def _begin_at(self, offset: int) -> None:
+        """Let an empty log begin where the primary sends from."""
         try:
-            self._begin_at(event.offset)
+            if self._store.log.end != offset:
+                self._store.begin_copy(offset)
         except StoreDamaged as error:
-            raise self._diverged(event.offset, str(error)) from error
-        self._position = event.offset
+            raise self._diverged(offset, str(error)) from error
+        self._position = offset
 
-    def _take(self, data: memoryview) -> None:
+    def _check_place(self, offset: int) -> None:
+        if offset != self._position:
+            raise self._diverged(offset, "sends another place of the log")
+
+    def _fresh(self, data: memoryview) -> memoryview:
+        """Return the part of the next bytes that the log has not; compare the others."""
         self._position += len(data)
-        if self._compared:
-            count = min(len(self._compared), len(data))
-            if self._compared[:count] != data[:count]:
-                raise self._diverged(self._position - len(data), "has other bytes there")
-            self._compared = self._compared[count:]
-            data = data[count:]
-        if data:
-            try:
-                self._store.append_copy(data)
-            except StoreDamaged as error:
-                raise self._diverged(error.position, str(error)) from error
+        count = min(len(self._compared), len(data))
+        if self._compared[:count] != data[:count]:
+            raise self._diverged(self._position - len(data), "has other bytes there")
+        self._compared = self._compared[count:]
+        return data[count:]
+
+    def _append(self, data: memoryview) -> None:
+        try:
+            self._store.append_copy(data)
+        except StoreDamaged as error:
+            raise self._diverged(error.position, str(error)) from error
 
     def _diverged(self, other: int, what: str) -> LogsDiverged:
         self.state = LinkState.SUSPEND
@@ -172,16 +164,15 @@ class LogFollower:
         """Return a report if there is news, or none was sent for long; nothing otherwise."""
         if self.state not in (LinkState.HANDSHAKE, LinkState.TRANSFER):
             return b""
-        offset = self._reported
-        if self.state is LinkState.TRANSFER and not self._compared:  # both logs agree
+        offset = max(self._asked, self._reported)
+        if self.state is LinkState.TRANSFER and self._is_agreed:
             offset = max(offset, self.acked)
         is_idle = now_ms - self._said_ms >= self._settings().heartbeat_ms
-        return self._report(offset, now_ms) if is_idle or offset > self._reported else b""
-
-    def _report(self, offset: int, now_ms: int) -> bytes:
+        if not is_idle and offset <= self._reported:
+            return b""
         self._reported = offset
         self._said_ms = now_ms
-        return report(offset)
+        return self._report(offset)
 
     def is_silent(self, now_ms: int) -> bool:
         """Return whether the primary has said nothing for too long."""
@@ -192,3 +183,62 @@ class LogFollower:
         self._store.copy.forget()
         if self.state is not LinkState.SUSPEND:
             self.state = LinkState.READY
+
+
+class LogFollower(Follower):
+    """A copy of the log of a primary that speaks the classic stream."""
+
+    def __init__(
+        self, store: MessageStore, settings: Callable[[], ReplicationSettings], now_ms: int
+    ) -> None:
+        super().__init__(store, settings, now_ms)
+        self._reader = ChunkReader()
+        self._may_begin_anywhere = False
+
+    def connected(self, primary: LogRange | None, now_ms: int) -> bytes:
+        """Return the first report."""
+        self._reader = ChunkReader()
+        self._connect(now_ms)
+        self._may_begin_anywhere = primary is None or self._settings().from_last_file
+        if self.is_empty:
+            self._ask(self._begin_empty(primary))
+        else:
+            self._ask_again(self._store.log.end)
+        return self.report_due(now_ms)
+
+    def _begin_empty(self, primary: LogRange | None) -> int:
+        if primary is None or self._may_begin_anywhere:
+            return _LAST_FILE
+        if primary.first:
+            return primary.first
+        if primary.end <= self._store.log.segment_bytes:
+            return _LAST_FILE  # which is the first
+        self._begin_at(0)
+        self._store.append_copy(_FIRST_BYTE)
+        return len(_FIRST_BYTE)
+
+    def receive(self, data: Buffer, now_ms: int) -> None:
+        """Take chunks and heartbeats."""
+        self._heard_ms = now_ms
+        for event in self._reader.feed(data):
+            if self.state is LinkState.HANDSHAKE:
+                self._first(event)
+            self._check_place(event.offset)
+            if isinstance(event, Chunk) and (fresh := self._fresh(event.data)):
+                self._append(fresh)
+            self._is_agreed = not self._compared
+
+    def _first(self, event: Chunk | Heartbeat) -> None:
+        self.state = LinkState.TRANSFER
+        if not self.is_empty or self._position == len(_FIRST_BYTE):
+            return
+        if event.offset != self._position and not self._may_begin_anywhere:
+            raise RemoteProtocolError(
+                f"the primary begins at {event.offset}, and was asked for {self._position}; its "
+                "log has a new file, so it is asked again",
+                position=0,
+            )
+        self._begin_at(event.offset)
+
+    def _report(self, offset: int) -> bytes:
+        return report(offset)

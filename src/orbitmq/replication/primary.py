@@ -8,6 +8,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
@@ -18,12 +19,12 @@ from orbitmq.net.address import Address
 from orbitmq.net.transport.network import Network, OpenPort, TlsMode
 from orbitmq.net.transport.tcp import TcpNetwork
 from orbitmq.replication.acks import ReplicaAcks
-from orbitmq.replication.feed import ReplicaFeed
+from orbitmq.replication.feed import Feed, ReplicaFeed
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.log.tail import LogTail
 from orbitmq.wire.epoch_stream import LinkState
 
-__all__ = ["Primary", "ReplicaLink"]
+__all__ = ["Primary", "ReplicaLink", "ReplicaPort"]
 
 log = logging.getLogger("orbitmq.replication")
 
@@ -33,20 +34,16 @@ _LINKS_MAX: Final = 64
 """More replicas than anybody has; more connections are a fault, or an attack."""
 
 
-class Primary:
-    """Sends the log to all replicas that connect."""
+class ReplicaPort(ABC):
+    """Sends the log to all replicas that connect; a subclass says by which stream."""
 
     def __init__(
         self,
         *,
-        tail: LogTail,
-        acks: ReplicaAcks,
         settings: Callable[[], ReplicationSettings],
         clock: Clock,
         network: Network | None = None,
     ) -> None:
-        self.tail = tail
-        self.acks = acks
         self.settings = settings
         self.clock = clock
         self._network = network or TcpNetwork()
@@ -55,7 +52,15 @@ class Primary:
         self._is_scheduled = False
 
     def __repr__(self) -> str:
-        return f"<Primary {len(self._links)} replicas>"
+        return f"<{type(self).__name__} {len(self._links)} replicas>"
+
+    @abstractmethod
+    def new_feed(self) -> Feed:
+        """Return what a new connection sends."""
+
+    @abstractmethod
+    def reported(self, link: "ReplicaLink") -> None:
+        """Note that a replica has said what it has."""
 
     @property
     def address(self) -> Address | None:
@@ -81,7 +86,6 @@ class Primary:
             self._port = None
         for link in list(self._links):
             link.end("the broker stops")
-        self.acks.close()
 
     def written(self) -> None:
         """Send what the log has got, in the next turn of the loop."""
@@ -94,7 +98,6 @@ class Primary:
         now_ms = self.clock.monotonic_ms()
         for link in list(self._links):
             link.tick(now_ms)
-        self.acks.tick(now_ms)
 
     def joined(self, link: "ReplicaLink") -> bool:
         """Note a new connection; return whether there is room for it."""
@@ -106,7 +109,6 @@ class Primary:
     def left(self, link: "ReplicaLink") -> None:
         """Note that a connection has ended."""
         self._links.pop(link, None)
-        self.acks.leave(link)
 
     def _send_all(self) -> None:
         self._is_scheduled = False
@@ -114,12 +116,52 @@ class Primary:
             link.send()
 
 
+class Primary(ReplicaPort):
+    """Sends the log by the classic stream; what replicas have releases the sends that wait."""
+
+    def __init__(
+        self,
+        *,
+        tail: LogTail,
+        acks: ReplicaAcks,
+        settings: Callable[[], ReplicationSettings],
+        clock: Clock,
+        network: Network | None = None,
+    ) -> None:
+        super().__init__(settings=settings, clock=clock, network=network)
+        self._tail = tail
+        self._acks = acks
+
+    def new_feed(self) -> Feed:
+        """Return what a new connection sends."""
+        return ReplicaFeed(self._tail, self.settings, self.clock.monotonic_ms())
+
+    def reported(self, link: "ReplicaLink") -> None:
+        """Note that a replica has said what it has."""
+        self._acks.note(link, link.feed.acked)
+
+    def left(self, link: "ReplicaLink") -> None:
+        """Note that a connection has ended."""
+        super().left(link)
+        self._acks.leave(link)
+
+    def tick(self) -> None:
+        """Do what is due, and answer the sends that have waited too long."""
+        super().tick()
+        self._acks.tick(self.clock.monotonic_ms())
+
+    async def close(self) -> None:
+        """Close the port and all connections, and answer the sends that wait."""
+        await super().close()
+        self._acks.close()
+
+
 class ReplicaLink(asyncio.Protocol):
     """The connection of one replica."""
 
-    def __init__(self, primary: Primary) -> None:
-        self._primary = primary
-        self.feed = ReplicaFeed(primary.tail, primary.settings, primary.clock.monotonic_ms())
+    def __init__(self, port: ReplicaPort) -> None:
+        self._port = port
+        self.feed = port.new_feed()
         """What it gets, and has."""
         self.peer = "?"
         """Its address."""
@@ -133,7 +175,7 @@ class ReplicaLink(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         self.peer = str(Address(str(host), int(port)))
-        if not self._primary.joined(self):
+        if not self._port.joined(self):
             self.end(f"there are {_LINKS_MAX} replicas already")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -143,7 +185,7 @@ class ReplicaLink(asyncio.Protocol):
                 "the connection of replica %s ended%s", self.peer, f": {exc}" if exc else ""
             )
         self.feed.shut_down()
-        self._primary.left(self)
+        self._port.left(self)
 
     def pause_writing(self) -> None:
         """Wait, since the transport is full; asyncio calls it."""
@@ -158,7 +200,7 @@ class ReplicaLink(asyncio.Protocol):
         """Take reports; asyncio calls it."""
         is_new = self.feed.state is LinkState.HANDSHAKE
         try:
-            self.feed.receive(data, self._primary.clock.monotonic_ms())
+            answer = self.feed.receive(data, self._port.clock.monotonic_ms())
         except LogsDiverged as error:
             log.error("replica %s is not served: %s", self.peer, error)
             self.end(str(error))
@@ -167,9 +209,11 @@ class ReplicaLink(asyncio.Protocol):
             log.warning("replica %s: %s", self.peer, error)
             self.end(str(error))
             return
+        if answer and self._transport is not None:
+            self._transport.write(answer)
         if self.feed.state is LinkState.HANDSHAKE:
             return
-        self._primary.acks.note(self, self.feed.acked)
+        self._port.reported(self)
         if is_new:
             log.info("replica %s follows from offset %d on", self.peer, self.feed.position)
             self.send()
@@ -180,14 +224,14 @@ class ReplicaLink(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         parts: list[bytes | memoryview] = []
-        now_ms, size = self._primary.clock.monotonic_ms(), 0
+        now_ms, size = self._port.clock.monotonic_ms(), 0
         while size < _TURN_BYTES and (piece := self.feed.next_piece(now_ms)):
             parts += piece
             size += len(piece[1])
         if parts:
             transport.writelines(parts)
         if size >= _TURN_BYTES:
-            self._primary.written()
+            self._port.written()
 
     def tick(self, now_ms: int) -> None:
         """Send a heartbeat that is due, or end a connection that is silent."""
@@ -200,7 +244,7 @@ class ReplicaLink(asyncio.Protocol):
     def end(self, reason: str) -> None:
         """Close the connection."""
         self.feed.shut_down()
-        self._primary.left(self)
+        self._port.left(self)
         if self._transport is not None:
             log.debug("replica %s: %s", self.peer, reason)
             self._transport.abort()

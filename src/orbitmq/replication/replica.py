@@ -17,7 +17,7 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.net.address import Address
 from orbitmq.net.transport.network import Network
 from orbitmq.net.transport.tcp import TcpNetwork
-from orbitmq.replication.follower import LogFollower, LogRange
+from orbitmq.replication.follower import Follower, LogRange
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
@@ -34,10 +34,15 @@ _LONG_PAUSE_S: Final = 60.0
 _TICK_S: Final = 0.5
 
 
+async def _unknown() -> LogRange | None:
+    return None
+
+
 class Replica:
     """Copies the log of the primary at ``address``, which may change; ``run`` it as a task.
 
-    ``primary_range`` returns from where to where the primary's log goes; None if it is unknown.
+    ``follower`` speaks the classic stream or that with epochs. ``primary_range`` returns from where
+    to where the primary's log goes; None if it is unknown.
     """
 
     def __init__(
@@ -46,14 +51,15 @@ class Replica:
         store: MessageStore,
         settings: Callable[[], ReplicationSettings],
         clock: Clock,
-        primary_range: Callable[[], Awaitable[LogRange | None]],
+        follower: Follower,
+        primary_range: Callable[[], Awaitable[LogRange | None]] = _unknown,
         network: Network | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._primary_range = primary_range
         self._network = network or TcpNetwork()
-        self.follower = LogFollower(store, settings, clock.monotonic_ms())
+        self.follower = follower
         """What it has, and does."""
         self._address: Address | None = settings().master()
         self._is_fixed = self._address is not None
@@ -74,8 +80,8 @@ class Replica:
         """Where the primary listens for replicas."""
         return self._address
 
-    def follow(self, address: Address) -> None:
-        """Follow the primary at an address, unless ``haMasterAddress`` says which."""
+    def follow(self, address: Address | None) -> None:
+        """Follow the primary at an address, unless ``haMasterAddress`` says which; None: nobody."""
         if self._is_fixed or address == self._address:
             return
         log.info("the primary to follow is %s; before, it was %s", address, self._address)
@@ -88,10 +94,10 @@ class Replica:
         """Follow until cancelled."""
         try:
             while True:
+                self._changed.clear()
                 if self._address is None:
                     await self._changed.wait()
                     continue
-                self._changed.clear()
                 pause_s = await self._follow_once(self._address)
                 try:
                     async with asyncio.timeout(pause_s):
@@ -138,7 +144,7 @@ class Replica:
 class _PrimaryLink(asyncio.Protocol):
     def __init__(
         self,
-        follower: LogFollower,
+        follower: Follower,
         store: MessageStore,
         clock: Clock,
         primary: LogRange | None,
