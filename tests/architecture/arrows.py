@@ -53,7 +53,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     ),
     "dashboard": frozenset({"client.admin", "blocking", "store.reader", "message", "clock"}),
     "cli": frozenset(
-        {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
+        {"logs", "client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
         | {"store.damage"}
         | {
             "nameserver.server",
@@ -63,7 +63,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
             "spark.sessions",
         }
         | {"broker.server", "broker.settings", "broker.machine"}
-        | {"net.event_loop", "net.exposure", "net.address"}
+        | {"net.event_loop", "net.exposure", "net.address", "net.transport.own_host"}
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
         | {"client.producer", "client.consumer", "client.core", "client.settings"}

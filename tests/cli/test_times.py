@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.cli.times import past_ms, time_ms
+from orbitmq.cli.times import duration_ms, past_ms, time_ms
 from orbitmq.errors import InvalidInput
 
 
@@ -25,6 +25,13 @@ def test_a_duration_counts_back_from_now(text: str, ago_ms: int) -> None:
 
 def test_a_moment_may_name_its_time_zone() -> None:
     assert past_ms("2026-11-15T09:30+00:00", "from") == 1_794_735_000_000
+
+
+@pytest.mark.parametrize("text", ["", "10", "1.5h", "10 m", "-5s", "2026-11-15"])
+def test_no_duration(text: str) -> None:
+    with pytest.raises(InvalidInput, match="write it as 30s, 10m, 2h or 1d") as caught:
+        duration_ms(text, "delay")
+    assert caught.value.field == "delay"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "10w", "2026-13-01"])

@@ -12,6 +12,7 @@ from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
 
 __all__ = [
+    "QUEUES_MAX",
     "Run",
     "add_command",
     "add_on",
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
+QUEUES_MAX: Final = 1024
+"""Of a topic; each takes a file on its broker, and makes the nameserver's answers longer."""
 _WIDTH: Final = 80
 _LEAST: Final = 9
 """A name shortened to less tells nothing."""

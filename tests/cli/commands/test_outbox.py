@@ -74,11 +74,20 @@ def test_it_is_drained(path: str, nameserver: str, capsys: pytest.CaptureFixture
     assert main(["topic", "create", "orders"]) == 0
     capsys.readouterr()
     assert main(["outbox", "drain", path, "--nameserver", nameserver]) == 1
-    assert capsys.readouterr().out == "2 sent, 0 left, 1 refused\n"
+    summary, *reasons = capsys.readouterr().out.splitlines()
+    assert summary == "2 sent, 0 left, 1 refused"
+    assert reasons[:2] == ["", "Refused:"]
+    assert reasons[-1].endswith("NO_PERMISSION: the topic is read-only")
     assert main(["message", "view", "orders", f"{message('x', b'x', 2).message_id}"]) == 0
     assert capsys.readouterr().out.endswith("\n  paid as well\n")
     assert main(["outbox", "drain", path, "--refused", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"sent": 1, "left": 0, "refused": 0}
+    assert json.loads(capsys.readouterr().out) == {
+        "sent": 1,
+        "left": 0,
+        "refused": 0,
+        "left_messages": [],
+        "refused_messages": [],
+    }
     assert main(["outbox", "show", path]) == 0
 
 
@@ -94,7 +103,13 @@ def test_a_terminal_shows_the_progress(
 def test_no_broker_takes_it(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     drain = ("outbox", "drain", path, "--wait", "1", "--nameserver", "127.0.0.1:1")
     assert main(drain) == 1
-    assert capsys.readouterr().out == "0 sent, 2 left, 1 refused\n"
+    printed = capsys.readouterr().out
+    assert printed.startswith("0 sent, 2 left, 1 refused\n\nLeft:\n")
+    assert max(map(len, printed.splitlines())) <= 80
+    assert main([*drain, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [one["topic"] for one in found["left_messages"]] == ["orders", "orders"]
+    assert found["refused_messages"][0]["reason"]
 
 
 def test_its_producer_runs(path: str, capsys: pytest.CaptureFixture[str]) -> None:

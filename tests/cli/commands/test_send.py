@@ -1,5 +1,7 @@
 """Sending from a shell: one message, or the lines of standard input."""
 
+import argparse
+import base64
 import io
 import json
 import os
@@ -10,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.commands.send import Rate, receipt_lines, total_line
+from orbitmq.cli.commands.send import (
+    Rate,
+    add_arguments,
+    message_of,
+    receipt_lines,
+    total_line,
+)
 from orbitmq.cli.main import main
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 from tests.cli.terminal import Terminal
@@ -63,6 +71,44 @@ class TestOneMessage:
             "__SHARDINGKEY": "o-42",
         }.items() <= stored["properties"].items()
 
+    def test_a_file_a_queue_and_a_header(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "body").write_bytes(b"two\nlines\xff")
+        assert main(["topic", "create", "from-files", "--queues", "4"]) == 0
+        capsys.readouterr()
+        options = ["-f", str(tmp_path / "body"), "--queue", "broker-a/2", "-H", "colour=blue"]
+        assert main(["send", "from-files", *options, "--json"]) == 0
+        receipt = json.loads(capsys.readouterr().out)
+        assert (receipt["topic"], receipt["queue_id"]) == ("from-files", 2)
+        assert main(["message", "view", "from-files", receipt["message_id"], "--json"]) == 0
+        stored = json.loads(capsys.readouterr().out)
+        assert base64.b64decode(stored["body_base64"]) == b"two\nlines\xff"
+        assert stored["properties"]["colour"] == "blue"
+
+    @pytest.mark.parametrize(
+        ("arguments", "properties"),
+        [
+            (["--delay", "30m"], {"TIMER_DELAY_MS": "1800000"}),
+            (["--deliver-at", "2020-11-15T09:30+00:00"], {"TIMER_DELIVER_MS": "1605432600000"}),
+            (["--delay-level", "3"], {"DELAY": "3"}),
+        ],
+    )
+    def test_a_message_for_later(self, arguments: list[str], properties: dict[str, str]) -> None:
+        of_command = argparse.ArgumentParser()
+        add_arguments(of_command)
+        message = message_of(of_command.parse_args(["later", *arguments]), b"paid")
+        assert properties.items() <= message.wire_properties().items()
+
+    def test_it_arrives_later(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["topic", "create", "later"]) == 0
+        assert main(["send", "later", "paid", "--delay", "1s"]) == 0
+        capsys.readouterr()
+        assert main(["consume", "later", "--from", "beginning", "--count", "1", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["body"] == "paid"
+        assert found["store_timestamp_ms"] - found["born_timestamp_ms"] >= 1_000
+
     @pytest.mark.parametrize(
         ("arguments", "body"),
         [
@@ -97,6 +143,15 @@ class TestOneMessage:
         ("arguments", "words"),
         [
             (["bad topic", "x"], "topic 'bad topic' holds ' '"),
+            (["orders", "x", "--delay", "soon"], "'soon' is not a duration; write it as 30s"),
+            (["orders", "x", "--queue", "3"], "'3' is not a queue; write it as BROKER/ID"),
+            (["orders", "x", "--queue", "b/3", "--sharding-key", "k"], "leave one out"),
+            (["orders", "x", "--file", "body"], "BODY and --file are both given; leave one out"),
+            (
+                ["orders", "--file", "/no/such/file"],
+                "--file /no/such/file can't be read: No such file",
+            ),
+            (["orders", "x", "--delay", "1s", "--delay-level", "1"], "not allowed with argument"),
             (["orders", ""], "body is empty"),
             (["orders", "x", "--property", "colour"], "--property 'colour' is not KEY=VALUE"),
             (["orders", "x", "--group", "bad group"], "group"),
@@ -114,7 +169,7 @@ class TestOneMessage:
     def test_a_message_stored_but_not_flushed_in_time(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        async def send(*_: object) -> SendReceipt:
+        async def send(*_: object, **__: object) -> SendReceipt:
             return LESS_SAFE
 
         monkeypatch.setattr("orbitmq.client.producer.producer.Producer.send", send)
@@ -138,7 +193,7 @@ class TestLines:
         sent = send_lines(text, "many-lines", "--json")
         receipts = [json.loads(line) for line in sent.stdout.splitlines()]
         assert sent.returncode == 0
-        places = {(one["queue"]["queueId"], one["queue_offset"]) for one in receipts}
+        places = {(one["queue_id"], one["queue_offset"]) for one in receipts}
         assert len(places) == len(receipts) == 1500
         assert {queue for queue, _ in places} == {0, 1, 2, 3}
 
@@ -163,8 +218,8 @@ class TestLines:
         sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "too-large", *options)
         assert sent.returncode == 2
         assert len(sent.stdout.splitlines()) == 2  # those in flight with it
-        assert sent.stderr.startswith(
-            b"orbitmq: line 2 could not be sent, and lines after 3 were not tried: "
+        assert json.loads(sent.stderr)["message"].startswith(
+            "line 2 could not be sent, and lines after 3 were not tried: "
         )
         assert sent.stderr.count(b"\n") == 1
 

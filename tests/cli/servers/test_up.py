@@ -17,7 +17,9 @@ from orbitmq.cli.main import main
 from orbitmq.errors import ConnectFailed
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.transport.own_host import own_host
 from orbitmq.wire.bodies.cluster import ClusterInfo
+from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.route import GetRouteInfo
@@ -84,6 +86,33 @@ def test_a_log_that_is_missing_stops_the_start_unless_its_loss_is_accepted(tmp_p
 def test_the_ready_line_as_json(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), "--json") as server:
         ready = json.loads(server.ready_line())
+        assert list(known_brokers(ready["nameserver"]).values()) == ready["brokers"]
+
+
+def test_topics_of_the_command_exist_when_it_is_ready(tmp_path: Path) -> None:
+    topics = ("--topic", "orders:3", "--topic", "payments", "--quiet")
+    up = ("up", *PORTS, *SMALL, "--store", str(tmp_path), *topics)
+    for _ in range(2):  # the second time they exist
+        with serving(*up) as server:
+            nameserver = server.ready_line().split()[1].partition("=")[2]
+            assert queues_of(nameserver, "orders") == 3
+            assert queues_of(nameserver, "payments") == 4
+            server.process.terminate()
+            ended = server.end()
+        assert (ended.status, ended.logged) == (0, "")
+
+
+def queues_of(nameserver: str, topic: str) -> int:
+    with BlockingConnection(Address.parse(nameserver)) as connection:
+        answer = connection.request(GetRouteInfo(topic=topic))
+    return TopicRouteData.from_json(answer.body).queue_datas[0].write_queue_nums
+
+
+def test_the_ready_line_has_addresses_that_clients_can_use(tmp_path: Path) -> None:
+    everywhere = ("--host", "0.0.0.0", "--insecure", "--json", "--log-level", "ERROR")
+    with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), *everywhere) as server:
+        ready = json.loads(server.ready_line())
+        assert Address.parse(ready["nameserver"]).host == own_host()
         assert list(known_brokers(ready["nameserver"]).values()) == ready["brokers"]
 
 
@@ -201,6 +230,9 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
     ("arguments", "words"),
     [
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
+        (["--topic", "orders:0"], "'orders:0' is not NAME:QUEUES with 1 to 1024 queues"),
+        (["--topic", "or ders"], "topic 'or ders' holds ' '"),
+        (["--quiet", "--log-level", "DEBUG"], "not allowed with argument"),
         (["--host", "0.0.0.0"], "add --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
         (["--brokers", "2", "--set", "storePathCommitLog=/x"], "would be the log of all brokers"),

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from orbitmq.cli.asking import described
 from orbitmq.cli.cluster import (
     add_client_options,
     add_json_option,
@@ -33,12 +34,19 @@ _FOREVER_MS: Final = 2**63 - 1
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq message``."""
     commands = command.add_subparsers(metavar="COMMAND", required=True)
-    ends = "Exit status: 0 found, 1 not found, 2 the cluster can't be asked."
+    ends = "0 found, 1 not found, 2 the cluster can't be asked"
     view = commands.add_parser(
         "view",
         help="show one message",
-        description="Show the message with an id, that of its producer or that of its broker.",
-        epilog=ends,
+    )
+    described(
+        view,
+        "Show the message with an id, that of its producer or that of its broker.",
+        examples=[
+            "message view orders C00002023822071BA3685FDE822E0000",
+            "message view orders 7F00000100004DC6000000000000054C --body > body",
+        ],
+        status=ends,
     )
     view.add_argument("topic", metavar="TOPIC")
     view.add_argument("id", metavar="ID")
@@ -50,8 +58,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     query = commands.add_parser(
         "query",
         help="list the messages with a key",
-        description="List the messages of a topic with a key, oldest first; of many, the newest.",
-        epilog=ends,
+    )
+    described(
+        query,
+        "List the messages of a topic with a key, oldest first; of many, the newest.",
+        examples=[
+            "message query orders o-42",
+            "message query orders o-42 --begin 2026-11-15T09:30 --max 64 --json",
+        ],
+        status=ends,
     )
     query.add_argument("topic", metavar="TOPIC")
     query.add_argument("key", metavar="KEY")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from orbitmq.cli.asking import described
 from orbitmq.cli.cluster import (
     add_client_options,
     add_group_option,
@@ -32,11 +33,11 @@ _DRAW_S: Final = 0.2
 
 
 class Drained(NamedTuple):
-    """The result of ``drain``: numbers of messages sent, left to send, and refused by brokers."""
+    """The result of ``drain``: how many were sent, and what is left to send or was refused."""
 
     sent: int
-    left: int
-    refused: int
+    left: Sequence[Entry] = ()
+    refused: Sequence[Entry] = ()
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -45,8 +46,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     show = commands.add_parser(
         "show",
         help="show the messages in an outbox",
-        description="Show the messages in an outbox. Only reads; its producer may be running.",
-        epilog="Exit status: 0 empty, 1 messages are in it, 2 it can't be read.",
+    )
+    described(
+        show,
+        "Show the messages in an outbox. Only reads; its producer may be running.",
+        examples=["outbox show billing.outbox"],
+        status="0 empty, 1 messages are in it, 2 it can't be read",
     )
     show.add_argument("path", metavar="FILE", help="the producer's outbox_path")
     add_json_option(show)
@@ -54,8 +59,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     drain = commands.add_parser(
         "drain",
         help="send the messages in an outbox",
-        description="Send the messages in an outbox whose producer is not running.",
-        epilog="Exit status: 0 now empty, 1 messages are left, 2 it can't be used.",
+    )
+    described(
+        drain,
+        "Send the messages in an outbox whose producer is not running.",
+        examples=[
+            "outbox drain billing.outbox",
+            "outbox drain billing.outbox --refused --wait 9",
+        ],
+        status="0 now empty, 1 messages are left, 2 it can't be used",
     )
     drain.add_argument("path", metavar="FILE", help="the producer's outbox_path")
     drain.add_argument(
@@ -93,11 +105,7 @@ def contents_lines(path: str, contents: Contents) -> Iterator[str]:
         yield f"Torn       {human_size(contents.torn_bytes)} at the end, left by a crash"
     if contents.broken:
         yield f"DAMAGED    can't be read in {contents.broken:,} places"
-    for heading, entries in (("Waiting", contents.waiting), ("Refused", contents.refused)):
-        if entries:
-            yield ""
-            yield f"{heading}:"
-            yield from _entry_lines(entries)
+    yield from _reasons(("Waiting", contents.waiting), ("Refused", contents.refused))
 
 
 _HEADS: Final = ("NUMBER", "KEPT", "TOPIC", "SIZE", "REASON")
@@ -136,7 +144,14 @@ def _drain(arguments: argparse.Namespace) -> int:
     client, settings = producer_settings(arguments)
     producer = Producer(settings=settings, client=client, outbox_path=arguments.path)
     drained = on_a_loop(_send_all(producer, arguments.wait, refused=arguments.refused))
-    print_found(drained._asdict(), drained_lines(drained), as_json=arguments.json)
+    found = {
+        "sent": drained.sent,
+        "left": len(drained.left),
+        "refused": len(drained.refused),
+        "left_messages": [entry._asdict() for entry in drained.left],
+        "refused_messages": [entry._asdict() for entry in drained.refused],
+    }
+    print_found(found, drained_lines(drained), as_json=arguments.json)
     return _LEFT if drained.left or drained.refused else 0
 
 
@@ -152,7 +167,7 @@ async def _send_all(producer: Producer, wait_s: int, *, refused: bool) -> Draine
                 await _drained(outbox)
         except TimeoutError:
             pass  # what is left is counted below
-        return Drained(outbox.sent, len(outbox), len(outbox.refused))
+        return Drained(outbox.sent, outbox.entries, outbox.refused)
 
 
 async def _drained(outbox: Outbox) -> None:
@@ -175,7 +190,16 @@ async def _drained(outbox: Outbox) -> None:
 def drained_lines(drained: Drained) -> Iterator[str]:
     """Yield what ``drain`` prints.
 
-    >>> list(drained_lines(Drained(sent=3, left=0, refused=1)))
-    ['3 sent, 0 left, 1 refused']
+    >>> list(drained_lines(Drained(sent=3)))
+    ['3 sent, 0 left, 0 refused']
     """
-    yield f"{drained.sent:,} sent, {drained.left:,} left, {drained.refused:,} refused"
+    yield f"{drained.sent:,} sent, {len(drained.left):,} left, {len(drained.refused):,} refused"
+    yield from _reasons(("Left", drained.left), ("Refused", drained.refused))
+
+
+def _reasons(*parts: tuple[str, Sequence[Entry]]) -> Iterator[str]:
+    for heading, entries in parts:
+        if entries:
+            yield ""
+            yield f"{heading}:"
+            yield from _entry_lines(entries)

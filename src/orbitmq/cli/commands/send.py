@@ -11,10 +11,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from typing import Final, TextIO
 
 import msgspec
 
+from orbitmq.cli.asking import described, queue_of
 from orbitmq.cli.cluster import (
     add_client_options,
     add_group_option,
@@ -26,12 +28,13 @@ from orbitmq.cli.cluster import (
 )
 from orbitmq.cli.lines import lines
 from orbitmq.cli.render import elided
+from orbitmq.cli.times import duration_ms, time_ms
 from orbitmq.client.producer.producer import Producer
 from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import InvalidInput, OrbitError
-from orbitmq.message.model import Message, SendReceipt, SendStatus
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 
-__all__ = ["LinesFailed", "add_arguments", "total_line"]
+__all__ = ["LinesFailed", "add_arguments", "message_of", "total_line"]
 
 _GROUP: Final = "orbitmq-send"
 _STDIN: Final = "-"
@@ -48,12 +51,18 @@ class LinesFailed(OrbitError):
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq send``."""
-    command.description = (
-        "Send a message, or each line of standard input as a message. Empty lines are skipped."
-    )
-    command.epilog = (
-        "Exit status: 0 all stored, 1 all stored, but some not yet flushed or replicated "
-        "as their broker requires, 2 not all sent."
+    described(
+        command,
+        "Send a message, or each line of standard input as a message. Empty lines are skipped.",
+        examples=[
+            "send orders paid --tags paid --keys 'o-42 c-7' -H colour=blue",
+            "send orders --file order.json --delay 30m",
+            "send orders paid --deliver-at 2026-11-15T09:30",
+            "send orders paid --queue broker-a/3",
+            "send orders - --json < lines",
+        ],
+        status="0 all stored, 1 all stored, but some not yet flushed or replicated as their "
+        "broker requires, 2 not all sent",
     )
     command.add_argument("topic", metavar="TOPIC")
     command.add_argument(
@@ -62,11 +71,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the text; if missing or -, the lines of standard input",
     )
+    command.add_argument(
+        "-f", "--file", dest="body_file", metavar="FILE", help="the body is what this file has"
+    )
     command.add_argument("--tags", metavar="TAG", help="the tag that subscriptions filter by")
     command.add_argument(
         "--keys", metavar="KEYS", default="", help="keys for queries, separated by spaces"
     )
     command.add_argument(
+        "-H",
         "--property",
         metavar="KEY=VALUE",
         action="append",
@@ -78,6 +91,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="messages with the same key stay in order, in one queue",
     )
+    command.add_argument("--queue", metavar="BROKER/ID", help="the queue to send to")
+    later = command.add_mutually_exclusive_group()
+    later.add_argument(
+        "--delay", metavar="DURATION", help="deliver it this much later: 30s, 10m, 2h, 1d"
+    )
+    later.add_argument(
+        "--deliver-at", metavar="TIME", help="deliver it at this time, as 2026-11-15T09:30"
+    )
+    later.add_argument(
+        "--delay-level",
+        type=int,
+        default=0,
+        metavar="N",
+        help="deliver it after the Nth of the broker's delays, 1 to 18: 1s, 5s, 10s and so on",
+    )
     add_group_option(command, _GROUP)
     add_client_options(command)
     add_json_option(command, "a receipt per message as a line of JSON")
@@ -85,18 +113,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    body = _STDIN if arguments.body is None else arguments.body
-    sample = Message(
-        arguments.topic,
-        os.fsencode(body),
-        tags=arguments.tags,
-        keys=arguments.keys.split(),
-        properties=pairs(arguments.property, "--property"),
-        sharding_key=arguments.sharding_key,
-    )
+    if arguments.body is not None and arguments.body_file is not None:
+        raise InvalidInput("BODY and --file are both given; leave one out", field="body")
     client, settings = producer_settings(arguments)
-    producer = Producer(settings=settings, client=client)
-    if body == _STDIN:
+    is_lines = arguments.body_file is None and arguments.body in (None, _STDIN)
+    # The lines replace the body of the sample, which may not be empty.
+    body = b"-" if is_lines else _body(arguments, settings.max_message_bytes)
+    sample = message_of(arguments, body)
+    producer = _To(Producer(settings=settings, client=client), _queue(arguments))
+    if is_lines:
         if sys.stdin is None:  # Python's way to say that the descriptor is closed
             raise InvalidInput("no BODY is given, and standard input is closed", field="body")
         fd = sys.stdin.fileno()
@@ -104,26 +129,81 @@ def _run(arguments: argparse.Namespace) -> int:
     return on_a_loop(_send_one(producer, sample, as_json=arguments.json))
 
 
-async def _send_one(producer: Producer, message: Message, *, as_json: bool) -> int:
-    async with producer:
-        receipt = await producer.send(message)
+def message_of(arguments: argparse.Namespace, body: bytes) -> Message:
+    """Return the message that the arguments describe."""
+    delay, deliver_at = None, None
+    if arguments.delay is not None:
+        delay = timedelta(milliseconds=duration_ms(arguments.delay, "delay"))
+    if arguments.deliver_at is not None:
+        at_ms = time_ms(arguments.deliver_at, "deliver_at")
+        deliver_at = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
+    return Message(
+        arguments.topic,
+        body,
+        tags=arguments.tags,
+        keys=arguments.keys.split(),
+        properties=pairs(arguments.property, "--property"),
+        sharding_key=arguments.sharding_key,
+        delay_level=arguments.delay_level,
+        delay=delay,
+        deliver_at=deliver_at,
+    )
+
+
+def _body(arguments: argparse.Namespace, bytes_max: int) -> bytes:
+    if arguments.body_file is None:
+        return os.fsencode(arguments.body)
+    try:
+        with open(arguments.body_file, "rb") as file:
+            return file.read(bytes_max + 1)  # one more than allowed: the producer says what is
+    except OSError as error:
+        raise InvalidInput(
+            f"--file {arguments.body_file} can't be read: {error.strerror}", field="file"
+        ) from error
+
+
+def _queue(arguments: argparse.Namespace) -> MessageQueue | None:
+    if arguments.queue is None:
+        return None
+    if arguments.sharding_key is not None:
+        raise InvalidInput(
+            "--queue and --sharding-key both choose the queue; leave one out", field="queue"
+        )
+    return queue_of(arguments.queue, arguments.topic)
+
+
+class _To:
+    """A producer, and the queue that all messages go to; None for all queues in turn."""
+
+    def __init__(self, producer: Producer, queue: MessageQueue | None) -> None:
+        self.producer = producer
+        self._queue = queue
+
+    async def send(self, message: Message) -> SendReceipt:
+        """Send a message."""
+        return await self.producer.send(message, queue=self._queue)
+
+
+async def _send_one(to: _To, message: Message, *, as_json: bool) -> int:
+    async with to.producer:
+        receipt = await to.send(message)
     for line in [_json(receipt)] if as_json else receipt_lines(receipt):
         print(line)
     return _status([receipt])
 
 
-async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: bool) -> int:
+async def _send_lines(to: _To, sample: Message, fd: int, *, as_json: bool) -> int:
     status = 0
     tried = 0
     rate = Rate(SystemClock(), sys.stderr)
-    bytes_max = producer.settings.max_message_bytes
+    bytes_max = to.producer.settings.max_message_bytes
     # With a key each send waits for the one before it, and would time out meanwhile.
     at_once = _AT_ONCE if sample.sharding_key is None else 1
     parts = lines(fd, count_max=at_once, line_bytes_max=bytes_max)
     try:
-        async with producer, aclosing(parts):
+        async with to.producer, aclosing(parts):
             async for part in parts:
-                receipts, failures = await _send_part(producer, sample, part)
+                receipts, failures = await _send_part(to, sample, part)
                 rate.add(len(receipts))
                 if as_json and receipts:
                     print(*map(_json, receipts), sep="\n", flush=True)
@@ -139,11 +219,11 @@ async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: 
 
 
 async def _send_part(
-    producer: Producer, sample: Message, bodies: Sequence[bytes]
+    to: _To, sample: Message, bodies: Sequence[bytes]
 ) -> tuple[list[SendReceipt], dict[int, OrbitError]]:
     """Send lines concurrently; return the receipts, and the errors by position."""
     sends = {
-        place: asyncio.ensure_future(producer.send(sample.replace(body=body)))
+        place: asyncio.ensure_future(to.send(sample.replace(body=body)))
         for place, body in enumerate(bodies)
         if body
     }

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from orbitmq.cli.asking import described
 from orbitmq.cli.cluster import add_json_option, print_found
 from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, table
 from orbitmq.store.reader.inspect import QueueTotals, Summary, inspect
@@ -29,11 +30,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         ("inspect", _inspect, "show the contents of a store: topics, queues, times, disk use"),
         ("verify", _verify, "read all of a store and report damage"),
     ):
-        one = commands.add_parser(
-            name,
-            help=purpose,
-            description=f"{purpose.capitalize()}. Only reads; a broker may be running.",
-            epilog="Exit status: 0 sound, 1 damaged, 2 not a store or not readable.",
+        one = commands.add_parser(name, help=purpose)
+        described(
+            one,
+            f"{purpose.capitalize()}. Only reads; a broker may be running.",
+            examples=[f"store {name} orbitmq-data"],
+            status="0 sound, 1 damaged, 2 not a store or not readable",
         )
         one.add_argument("directory", metavar="DIR", help="the store's root directory")
         one.add_argument(

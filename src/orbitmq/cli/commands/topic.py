@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from orbitmq.cli.asking import QUEUES_MAX, described
 from orbitmq.cli.cluster import (
     add_client_options,
     add_json_option,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _PERMISSIONS: Final = {"r": 4, "w": 2, "rw": 6}
-_QUEUES_MAX: Final = 1024
-"""Each queue takes a file on its broker, and makes the nameserver's answers longer."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -37,8 +36,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     route = commands.add_parser(
         "route",
         help="show which brokers have the queues of a topic",
-        description="Show which brokers have the queues of a topic.",
-        epilog="Exit status: 0 shown, 2 the topic is unknown or no nameserver answers.",
+    )
+    described(
+        route,
+        "Show which brokers have the queues of a topic.",
+        examples=["topic route orders"],
+        status="0 shown, 2 the topic is unknown or no nameserver answers",
     )
     route.add_argument("topic", metavar="TOPIC")
     add_client_options(route)
@@ -51,8 +54,15 @@ def _add_create(commands: "Families") -> None:
     create = commands.add_parser(
         "create",
         help="create or change a topic",
-        description="Create a topic, or change an existing one.",
-        epilog="Exit status: 0 created or changed, 2 a broker refused or can't be reached.",
+    )
+    described(
+        create,
+        "Create a topic, or change an existing one.",
+        examples=[
+            "topic create orders --queues 8",
+            "topic create transfers --on DefaultCluster --attribute message.type=TRANSACTION",
+        ],
+        status="0 created or changed, 2 a broker refused or can't be reached",
     )
     create.add_argument("topic", metavar="TOPIC")
     create.add_argument(
@@ -84,8 +94,12 @@ def _add_list(commands: "Families") -> None:
     names = commands.add_parser(
         "list",
         help="list topics",
-        description="List topics, one per line.",
-        epilog="Exit status: 0 listed, 2 no nameserver answers.",
+    )
+    described(
+        names,
+        "List topics, one per line.",
+        examples=["topic list", "topic list --all --json"],
+        status="0 listed, 2 no nameserver answers",
     )
     names.add_argument("--all", action="store_true", help="include RocketMQ's own topics")
     add_client_options(names)
@@ -94,9 +108,9 @@ def _add_list(commands: "Families") -> None:
 
 
 def _create(arguments: argparse.Namespace) -> int:
-    if not 1 <= arguments.queues <= _QUEUES_MAX:
+    if not 1 <= arguments.queues <= QUEUES_MAX:
         raise InvalidInput(
-            f"--queues is {arguments.queues}; it must be from 1 to {_QUEUES_MAX}", field="queues"
+            f"--queues is {arguments.queues}; it must be from 1 to {QUEUES_MAX}", field="queues"
         )
     brokers = on_a_loop(_create_on_brokers(arguments))
     found = {"topic": arguments.topic, "queues": arguments.queues, "brokers": brokers}

@@ -15,7 +15,7 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.cli.operating.broker import add_broker_commands
-from orbitmq.cli.servers.log_output import start_log
+from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
             insecure=arguments.insecure,
             progress=recovery_progress(),
         ),
-        lambda broker: f"ready broker={broker.address}",
+        lambda broker: f"ready broker={broker.advertised}",
         partial(_reload, arguments),
         stop_at_eof=arguments.stop_at_eof,
     )
@@ -77,7 +77,7 @@ async def _reload(arguments: argparse.Namespace, broker: Broker) -> None:
 def _properties(arguments: argparse.Namespace) -> list[Property]:
     """Return the properties of the file and the arguments; the later one wins."""
     found = read(arguments.file) if arguments.file else []
-    return [*found, *from_arguments(arguments.set), *loss_accepted(arguments)]
+    return [*found, *from_arguments(arguments.set), *loss_accepted(arguments), *level_of(arguments)]
 
 
 def broker_name(properties: Sequence[Property]) -> str:

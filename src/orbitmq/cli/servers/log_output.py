@@ -15,15 +15,17 @@ from typing import Final
 
 from orbitmq.clock import utc_text
 from orbitmq.errors import InvalidInput
+from orbitmq.logs import LogLevel, set_log_level
+from orbitmq.settings import Property
 
-__all__ = ["JsonLines", "add_log_options", "log_arguments", "start_log"]
+__all__ = ["JsonLines", "add_log_options", "level_of", "log_arguments", "start_log"]
 
 _TEXT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NOT_OF_A_BROKER: Final = ("orbitmq.nameserver", "orbitmq.supervisor")
 
 
 def add_log_options(command: argparse.ArgumentParser) -> None:
-    """Add ``--log-format`` and ``--log-file``."""
+    """Add ``--log-format``, ``--log-file``, ``--log-level`` and ``--quiet``."""
     command.add_argument(
         "--log-format",
         choices=("text", "json"),
@@ -35,16 +37,37 @@ def add_log_options(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="log to this file instead of stderr; it may be rotated, and is created again",
     )
+    level = command.add_mutually_exclusive_group()
+    level.add_argument(
+        "--log-level",
+        choices=[one.value for one in LogLevel],
+        help="what is logged (INFO); overrides the setting logLevel",
+    )
+    level.add_argument(
+        "--quiet",
+        dest="log_level",
+        action="store_const",
+        const=LogLevel.WARNING.value,
+        help="log warnings and errors alone, as --log-level WARNING",
+    )
 
 
 def log_arguments(arguments: argparse.Namespace) -> list[str]:
     """Return the options by which another command logs in the same way."""
     file = ["--log-file", arguments.log_file] if arguments.log_file else []
-    return ["--log-format", arguments.log_format, *file]
+    level = ["--log-level", arguments.log_level] if arguments.log_level else []
+    return ["--log-format", arguments.log_format, *file, *level]
+
+
+def level_of(arguments: argparse.Namespace) -> list[Property]:
+    """Return the setting that ``--log-level`` stands for; none without it."""
+    if arguments.log_level is None:
+        return []
+    return [Property("logLevel", arguments.log_level, "--log-level")]
 
 
 def start_log(arguments: argparse.Namespace, *, broker: str | None = None) -> None:
-    """Log as the options say, from INFO on; ``broker`` is the only broker of the process.
+    """Log as the options say; ``broker`` is the name of the only broker of the process.
 
     Raise InvalidInput if the file can't be written.
     """
@@ -63,6 +86,8 @@ def start_log(arguments: argparse.Namespace, *, broker: str | None = None) -> No
     as_json = arguments.log_format == "json"
     handler.setFormatter(JsonLines(broker) if as_json else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    if arguments.log_level is not None:
+        set_log_level(LogLevel(arguments.log_level))
 
 
 class JsonLines(logging.Formatter):

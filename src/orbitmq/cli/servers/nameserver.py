@@ -9,7 +9,7 @@ import asyncio
 import logging
 from functools import partial
 
-from orbitmq.cli.servers.log_output import start_log
+from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import add_server_options, serve
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings
@@ -61,4 +61,4 @@ def _properties(arguments: argparse.Namespace) -> list[Property]:
     ):
         if value is not None:
             found.append(Property(name, value, option))
-    return found
+    return found + level_of(arguments)

@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
+from orbitmq.cli.asking import QUEUES_MAX, described
 from orbitmq.cli.servers.broker import broker_name, warn_about_auto_create
-from orbitmq.cli.servers.log_output import log_arguments, start_log
+from orbitmq.cli.servers.log_output import level_of, log_arguments, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
@@ -29,11 +30,15 @@ from orbitmq.cli.servers.serving import (
     serve,
 )
 from orbitmq.cli.servers.supervisor import Supervisor
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import InvalidInput
+from orbitmq.message.names import check_topic
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings as NameserverLiveSettings
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
+from orbitmq.net.transport.own_host import own_host
 from orbitmq.settings import Property, from_arguments, read
 
 __all__ = ["add_arguments"]
@@ -41,6 +46,7 @@ __all__ = ["add_arguments"]
 log = logging.getLogger("orbitmq.cli")
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
+_QUEUES: Final = 4  # as `orbitmq topic create`
 _PORTS_APART: Final = 10
 """A broker also listens on the port two below its own; tools expect replication on the next one."""
 
@@ -67,10 +73,18 @@ class _Ready(NamedTuple):
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq up``."""
-    command.description = (
-        "Run a nameserver and brokers until SIGTERM or SIGINT; SIGHUP reloads FILE."
+    described(
+        command,
+        "Run a nameserver and brokers until SIGTERM or SIGINT; SIGHUP reloads FILE.",
+        examples=[
+            "up",
+            "up --topic orders:8 --topic payments --quiet",
+            "up --nameserver-port 0 --broker-port 0 --store /tmp/mq --json",
+            "up --brokers 4 -c broker.conf --set fileReservedTime=24",
+            "up --host 0.0.0.0 --insecure --set brokerIP1=10.0.0.7",
+        ],
+        status="0 stopped by a signal, 2 could not start",
     )
-    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
     command.add_argument(
         "-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf, for all brokers"
     )
@@ -105,12 +119,55 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="directory of the brokers' files (./%(default)s)",
     )
     command.add_argument(
+        "--topic",
+        metavar="NAME[:QUEUES]",
+        action="append",
+        default=[],
+        type=_topic,
+        help="create this topic on each broker, with 4 queues, unless it exists; may be repeated",
+    )
+    command.add_argument(
         "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
     )
     command.add_argument("--json", action="store_true", help="print the ready line as JSON")
     add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    """Return the name and the queues of ``--topic``, for argparse."""
+    name, colon, queues = text.partition(":")
+    try:
+        check_topic(name)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if not colon:
+        return name, _QUEUES
+    if not (queues.isdecimal() and queues.isascii() and 1 <= int(queues[:9]) <= QUEUES_MAX):
+        raise argparse.ArgumentTypeError(
+            f"{text[:80]!r} is not NAME:QUEUES with 1 to {QUEUES_MAX} queues, as orders:8"
+        )
+    return name, int(queues)
+
+
+async def _create_topics(arguments: argparse.Namespace, ready: _Ready) -> None:
+    """Create the topics of ``--topic`` that no broker has yet, on all brokers."""
+    if not arguments.topic:
+        return
+    # With TLS alone, we meet our own certificate, which need not name the address we use.
+    modes = [one.value for one in _of_user(arguments) if one.name == "tls.server.mode"]
+    tls = modes[-1:] == ["enforcing"]
+    client = ClientSettings(
+        nameserver=str(ready.nameserver), keep_open_ms=0, tls=tls, tls_verify=not tls
+    )
+    async with Admin(client=client) as admin:
+        existing = set(await admin.topics())
+        for name, queues in arguments.topic:
+            if name in existing:
+                continue
+            for cluster in await admin.clusters():
+                await admin.create_topic(name, queues=queues, on=cluster.name)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -154,7 +211,9 @@ async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready
             broker.reload(await asyncio.to_thread(_properties, arguments, 0, nameserver.address))
 
         async with broker:
-            yield _Ready(nameserver.address, (str(broker.address),), reload)
+            ready = _Ready(_advertised(nameserver), (str(broker.advertised),), reload)
+            await _create_topics(arguments, ready)
+            yield ready
 
 
 @asynccontextmanager
@@ -169,7 +228,9 @@ async def _supervised(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
             async def reload() -> None:
                 supervisor.reload()
 
-            yield _Ready(nameserver.address, tuple(supervisor.ready.values()), reload)
+            ready = _Ready(_advertised(nameserver), tuple(supervisor.ready.values()), reload)
+            await _create_topics(arguments, ready)
+            yield ready
 
 
 def _nameserver(arguments: argparse.Namespace) -> Nameserver:
@@ -181,6 +242,14 @@ def _nameserver(arguments: argparse.Namespace) -> Nameserver:
     tls = [one for one in _of_user(arguments) if one.name.startswith("tls.")]
     loaded = NameserverLiveSettings.load(tls)  # the brokers take the same keys
     return Nameserver(settings, tls=loaded.tls, insecure=arguments.insecure)
+
+
+def _advertised(nameserver: Nameserver) -> Address:
+    """Return an address that clients can use; 0.0.0.0 is none."""
+    address = nameserver.address
+    if address.host in ("0.0.0.0", "::"):
+        return Address(own_host(), address.port)
+    return address
 
 
 def _name(number: int) -> str:
@@ -235,7 +304,7 @@ def _beside_file(arguments: argparse.Namespace, number: int, nameserver: Address
         values["brokerName"] = _name(number)
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
     ours = [Property(key, value, "up") for key, value in values.items()]
-    return [*ours, *users, *loss_accepted(arguments)]
+    return [*ours, *users, *loss_accepted(arguments), *level_of(arguments)]
 
 
 def _command(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[str]:
