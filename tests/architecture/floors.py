@@ -121,7 +121,9 @@ FLOORS: Mapping[str, Room] = {
         roof=frozenset({"state", "wiring", "server", "replicas"}),
     ),
     "cli": Room(
-        ground=frozenset({"render", "lines", "cluster", "times", "asking", "problems"}),
+        ground=frozenset(
+            {"render", "lines", "cluster", "times", "asking", "problems"} | {"environment"}
+        ),
         # commands: a family such as `topic` has the commands of operators in it
         floors=_floors("servers: operating\noperating:\ndoctor:\ncommands: operating\npipeline:"),
         roof=frozenset({"main"}),

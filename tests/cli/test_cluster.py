@@ -34,7 +34,7 @@ def test_the_default_nameserver() -> None:
 
 def test_the_environment_names_the_nameserver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "names:9876")
-    assert client_settings(parsed()).nameserver == ""  # which a client takes from there
+    assert client_settings(parsed()).nameserver == "names:9876"
 
 
 def test_the_option_overrides_file_and_properties(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from orbitmq.wire.fields import INT32_MAX, INT64_MAX
 __all__ = [
     "CONNECTION_NAMES",
     "JAVA_NAMES",
+    "KEYS",
     "STORE_NAMES",
     "UPDATABLE",
     "BrokerRole",
@@ -425,9 +426,9 @@ protection of system topics; and what is only read at the start, such as file si
 """
 
 
-_KEYS: Final = ServerKeys(
-    [*JAVA_NAMES, *STORE_NAMES, *REPLICATION_NAMES, *CONNECTION_NAMES, *TLS_NAMES], BROKER_CLASSES
-)
+KEYS: Final = (*JAVA_NAMES, *STORE_NAMES, *REPLICATION_NAMES, *CONNECTION_NAMES, *TLS_NAMES)
+"""Every key of ``broker.conf`` that has an effect."""
+_KEYS: Final = ServerKeys(KEYS, BROKER_CLASSES)
 
 
 class LiveSettings:

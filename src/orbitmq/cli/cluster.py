@@ -1,8 +1,8 @@
 """Options, settings and output that the commands which talk to a cluster share.
 
-The nameserver comes from ``--nameserver``, else from a properties file, else from ``NAMESRV_ADDR``,
-else it is 127.0.0.1:9876. Keys, certificates and other settings of a client are properties too,
-under RocketMQ's names.
+Each setting comes from an option or ``--set``, else from its environment variable, else from a file
+of properties under RocketMQ's names, else it is the default. For the nameserver that is
+``NAMESRV_ADDR``, or 127.0.0.1:9876.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from orbitmq.cli.environment import CONFIG, of_client
 from orbitmq.client.settings import (
     CLIENT_NAMES,
     PRODUCER_NAMES,
@@ -28,6 +29,7 @@ __all__ = [
     "add_client_options",
     "add_group_option",
     "add_json_option",
+    "client_properties",
     "client_settings",
     "json_line",
     "on_a_loop",
@@ -39,6 +41,7 @@ __all__ = [
 log = logging.getLogger("orbitmq.cli")
 
 _NAMESERVER: Final = "127.0.0.1:9876"
+_JAVAS: Final = "NAMESRV_ADDR"
 
 T = TypeVar("T")
 
@@ -48,10 +51,14 @@ def add_client_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--nameserver",
         metavar="HOST:PORT",
-        help=f"one nameserver, or several separated by ';' (NAMESRV_ADDR, else {_NAMESERVER})",
+        help="one nameserver, or several separated by ';' (ORBITMQ_NAMESERVER, NAMESRV_ADDR, else "
+        f"{_NAMESERVER})",
     )
     command.add_argument(
-        "-c", dest="file", metavar="FILE", help="a file of client properties, such as keys"
+        "-c",
+        dest="file",
+        metavar="FILE",
+        help=f"a file of client properties, such as keys ({CONFIG})",
     )
     command.add_argument(
         "--set",
@@ -75,29 +82,39 @@ def add_group_option(command: argparse.ArgumentParser, group: str) -> None:
 
 def client_settings(arguments: argparse.Namespace) -> ClientSettings:
     """Return the settings of a command's client; an invalid one raises InvalidSetting."""
-    return _settings(arguments, [], [])[0]
+    return _loaded(client_properties(arguments))[0]
 
 
 def producer_settings(arguments: argparse.Namespace) -> tuple[ClientSettings, ProducerSettings]:
     """Return the settings of a command's client and producer."""
     default = Property("producerGroup", arguments.default_group, "--group")
     given = [] if arguments.group is None else [default._replace(value=arguments.group)]
-    return _settings(arguments, [default], given)
+    return _loaded([default, *client_properties(arguments), *given])
 
 
-def _settings(
-    arguments: argparse.Namespace, defaults: list[Property], options: list[Property]
-) -> tuple[ClientSettings, ProducerSettings]:
-    """Load defaults, the file, ``--set`` and options; the later one wins."""
-    properties = defaults + (read(arguments.file) if arguments.file else [])
-    properties += from_arguments(arguments.set) + options
+def client_properties(arguments: argparse.Namespace) -> list[Property]:
+    """Return the properties of default, file, environment, ``--set`` and option: the last wins."""
+    found = [_default_nameserver()]
+    if file := arguments.file or environment(CONFIG):
+        found += read(file)
+    found += of_client({**CLIENT_NAMES, **PRODUCER_NAMES}) + from_arguments(arguments.set)
     if arguments.nameserver is not None:
-        properties.append(Property("namesrvAddr", arguments.nameserver, "--nameserver"))
-    for one in unknown(properties, CLIENT_NAMES, PRODUCER_NAMES):
+        found.append(Property("namesrvAddr", arguments.nameserver, "--nameserver"))
+    for one in unknown(found, CLIENT_NAMES, PRODUCER_NAMES):
         log.warning("%s", about_unknown(one, CLIENT_NAMES, PRODUCER_NAMES))
+    if any(one.name == "nameserverUrl" and one.value for one in found):
+        del found[0]  # a list on the web, which would contradict it
+    return found
+
+
+def _default_nameserver() -> Property:
+    if given := environment(_JAVAS):
+        return Property("namesrvAddr", given, _JAVAS)
+    return Property("namesrvAddr", _NAMESERVER, "default")
+
+
+def _loaded(properties: list[Property]) -> tuple[ClientSettings, ProducerSettings]:
     client, producer = load(properties)
-    if not client.nameserver and not client.nameserver_url and not environment("NAMESRV_ADDR"):
-        client = msgspec.structs.replace(client, nameserver=_NAMESERVER)
     # Connections stay open for no later client of this process: there is none.
     return msgspec.structs.replace(client, keep_open_ms=0), producer
 

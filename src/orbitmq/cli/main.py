@@ -73,6 +73,10 @@ _COMMANDS: Final = {
     "cluster": _Command(
         lambda: import_module("orbitmq.cli.operating.cluster"), "show all nodes of a cluster"
     ),
+    "settings": _Command(
+        lambda: import_module("orbitmq.cli.commands.settings"),
+        "show each setting, and where it comes from",
+    ),
     "doctor": _Command(
         lambda: import_module("orbitmq.cli.doctor.command"),
         "say what is wrong with a cluster, and what to do",

@@ -23,7 +23,7 @@ from orbitmq.net import tls_settings
 from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
 from orbitmq.settings import Property, build, texts_of
 
-__all__ = ["JAVA_NAMES", "LiveSettings", "NameserverSettings"]
+__all__ = ["JAVA_NAMES", "KEYS", "LiveSettings", "NameserverSettings"]
 
 log = logging.getLogger("orbitmq.nameserver")
 
@@ -98,7 +98,9 @@ _UPDATABLE: Final = frozenset(_FIELDS) - {
     *("listen_host", "listen_port", "kv_config_path", "config_black_list")
 }
 """Fields that can be changed from the network: no addresses, no files."""
-_KEYS: Final = ServerKeys([*JAVA_NAMES, *TLS_NAMES], NAMESERVER_CLASSES)
+KEYS: Final = (*JAVA_NAMES, *TLS_NAMES)
+"""Every key of ``namesrv.conf`` that has an effect."""
+_KEYS: Final = ServerKeys(KEYS, NAMESERVER_CLASSES)
 
 
 class LiveSettings:

@@ -70,7 +70,7 @@ def add_source(command: argparse.ArgumentParser, *, store: bool = True) -> None:
     source.add_argument(
         "--nameserver",
         metavar="HOST:PORT",
-        help=f"read topics of this cluster (NAMESRV_ADDR, else {_NAMESERVER})",
+        help=f"read topics of this cluster (ORBITMQ_NAMESERVER, NAMESRV_ADDR, else {_NAMESERVER})",
     )
     source.add_argument(
         "--topic", metavar="TOPIC", action="append", default=[], help="a topic, may be repeated"
@@ -120,7 +120,8 @@ def count(text: str) -> int:
 
 def nameserver_of(arguments: argparse.Namespace) -> str:
     """Return the nameserver of the arguments, of the environment, or that of this machine."""
-    return arguments.nameserver or environment("NAMESRV_ADDR") or _NAMESERVER
+    given = arguments.nameserver or environment("ORBITMQ_NAMESERVER")
+    return given or environment("NAMESRV_ADDR") or _NAMESERVER
 
 
 def source_of(arguments: argparse.Namespace) -> "Source":

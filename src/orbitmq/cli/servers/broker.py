@@ -13,7 +13,8 @@ from functools import partial
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.broker.settings import KEYS, BrokerSettings, LiveSettings
+from orbitmq.cli.environment import of_server
 from orbitmq.cli.operating.broker import add_broker_commands
 from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import (
@@ -75,8 +76,8 @@ async def _reload(arguments: argparse.Namespace, broker: Broker) -> None:
 
 
 def _properties(arguments: argparse.Namespace) -> list[Property]:
-    """Return the properties of the file and the arguments; the later one wins."""
-    found = read(arguments.file) if arguments.file else []
+    """Return the properties of file, environment and arguments; the later one wins."""
+    found = [*(read(arguments.file) if arguments.file else ()), *of_server(KEYS)]
     return [*found, *from_arguments(arguments.set), *loss_accepted(arguments), *level_of(arguments)]
 
 

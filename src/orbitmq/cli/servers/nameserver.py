@@ -9,10 +9,11 @@ import asyncio
 import logging
 from functools import partial
 
+from orbitmq.cli.environment import of_server
 from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import add_server_options, serve
 from orbitmq.nameserver.server import Nameserver
-from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.nameserver.settings import KEYS, LiveSettings
 from orbitmq.settings import Property, from_arguments, read
 
 __all__ = ["add_arguments"]
@@ -52,9 +53,9 @@ async def _reload(arguments: argparse.Namespace, nameserver: Nameserver) -> None
 
 
 def _properties(arguments: argparse.Namespace) -> list[Property]:
-    """Return the properties of file, ``--set`` and options; the later one wins."""
+    """Return the properties of file, environment, ``--set`` and options; the later one wins."""
     found = read(arguments.file) if arguments.file else []
-    found += from_arguments(arguments.set)
+    found += of_server(KEYS) + from_arguments(arguments.set)
     for option, name, value in (
         ("--host", "listenHost", arguments.host),
         ("--port", "listenPort", arguments.port),

@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.settings import KEYS, LiveSettings
 from orbitmq.cli.asking import QUEUES_MAX, described
+from orbitmq.cli.environment import of_server
 from orbitmq.cli.servers.broker import broker_name, warn_about_auto_create
 from orbitmq.cli.servers.log_output import level_of, log_arguments, start_log
 from orbitmq.cli.servers.serving import (
@@ -261,7 +262,8 @@ def _of_user(arguments: argparse.Namespace) -> list[Property]:
 
 
 def _of_file(arguments: argparse.Namespace) -> list[Property]:
-    return read(arguments.file) if arguments.file else []
+    """Return the properties of the file, and of the environment, which wins over it."""
+    return [*(read(arguments.file) if arguments.file else ()), *of_server(KEYS)]
 
 
 def _check_keys(arguments: argparse.Namespace) -> None:
