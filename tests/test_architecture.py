@@ -82,6 +82,7 @@ def test_the_table_of_rooms_has_no_circle() -> None:
         ("orbitmq/net/dialer.py", "from orbitmq.wire import bodies"),
         ("orbitmq/net/dialer.py", "from orbitmq.store import disk"),
         ("orbitmq/broker/handlers/send.py", "from orbitmq.broker.server import Broker"),
+        ("orbitmq/broker/replicas.py", "from orbitmq.broker.server import Broker"),
         ("orbitmq/broker/offsets.py", "from orbitmq.client.producer.producer import Producer"),
         ("orbitmq/spark/source.py", "from orbitmq.net.dialer import Dialer"),
         ("orbitmq/spark/source.py", "from orbitmq import net"),

@@ -4,6 +4,7 @@ import pytest
 
 from orbitmq.broker import settings as broker_settings
 from orbitmq.errors import InvalidSetting
+from orbitmq.failover.settings import FAILOVER_NAMES
 from orbitmq.java_keys import BROKER_CLASSES, NAMESERVER_CLASSES, TABLE, Kind, ServerKeys
 from orbitmq.nameserver import settings as nameserver_settings
 from orbitmq.net.tls_settings import TLS_NAMES
@@ -14,6 +15,7 @@ OF_BROKER = {
     *broker_settings.JAVA_NAMES,
     *broker_settings.STORE_NAMES,
     *REPLICATION_NAMES,
+    *FAILOVER_NAMES,
     *broker_settings.CONNECTION_NAMES,
     *TLS_NAMES,
 }

@@ -20,6 +20,7 @@ from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.clock import SystemClock
+from orbitmq.failover.settings import FailoverSettings
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
@@ -64,6 +65,7 @@ def table(document: str, heading: str) -> list[Row]:
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
         ("Broker: `orbitmq.broker.settings.BrokerSettings`", BrokerSettings),
         ("Replication: `orbitmq.replication.settings.ReplicationSettings`", ReplicationSettings),
+        ("Elections: `orbitmq.failover.settings.FailoverSettings`", FailoverSettings),
     ],
 )
 def test_the_settings_are_those_of_the_code(heading: str, settings: type[msgspec.Struct]) -> None:

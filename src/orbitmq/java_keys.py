@@ -48,14 +48,18 @@ BrokerConfig:
     maxErrorRateOfBloomFilter recallMessageEnable allowRecallWhenBrokerNotWriteable
     rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
     waitTimeMillsInTransactionQueue transactionOpMsgMaxSize transactionOpBatchInterval
+    enableControllerMode controllerHeartBeatTimeoutMills brokerHeartbeatInterval
+    brokerElectionPriority
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
-  harmless: replicas and failover are not supported yet
-    brokerIP2 sendHeartbeatTimeoutMillis brokerHeartbeatInterval brokerNotActiveTimeoutMillis
-    syncBrokerMemberGroupPeriod cleanOfflineBrokerInterval forwardTimeout skipPreOnline
-    lockInStrictMode compatibleWithOldNameSrv controllerAddr fetchControllerAddrByDnsLookup
+  harmless: slaves connect to the host in routes
+    brokerIP2
+  harmless: brokers elect their master in etcd, see etcdEndpoints; there are no controllers
+    controllerAddr fetchControllerAddrByDnsLookup sendHeartbeatTimeoutMillis
     syncBrokerMetadataPeriod checkSyncStateSetPeriod syncControllerMetadataPeriod
-    controllerHeartBeatTimeoutMills brokerElectionPriority
+  harmless: slaves don't act as masters
+    brokerNotActiveTimeoutMillis syncBrokerMemberGroupPeriod cleanOfflineBrokerInterval
+    forwardTimeout skipPreOnline lockInStrictMode compatibleWithOldNameSrv
   harmless: one event loop serves all requests; there are no thread pools or queues for them
     recoverConcurrently sendMessageThreadPoolNums putMessageFutureThreadPoolNums
     pullMessageThreadPoolNums litePullMessageThreadPoolNums ackMessageThreadPoolNums
@@ -124,8 +128,6 @@ BrokerConfig:
     aclEnable
   refused unless false: replicas are not supported yet, so none can act for a master
     enableSlaveActingMaster enableRemoteEscape
-  refused unless false: failover by a controller is not supported yet
-    enableControllerMode
   refused unless DISABLE: metrics exporters are not supported yet
     metricsExporterType
   refused unless v1: tables are kept in JSON files, not in RocksDB
@@ -146,7 +148,7 @@ NamesrvConfig:
     defaultThreadPoolQueueCapacity unRegisterBrokerQueueCapacity
   refused unless false: routes are never looked up in another environment
     clusterTest
-  refused unless false: failover by a controller is not supported yet
+  refused unless false: brokers elect their master in etcd; there are no controllers
     enableControllerInNamesrv
 MessageStoreConfig:
   served
@@ -167,8 +169,10 @@ MessageStoreConfig:
     haListenPort haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
     haMaxGapNotInSync slaveTimeout inSyncReplicas syncFromLastFile
     haMaxTimeSlaveNotCatchup minInSyncReplicas allAckInSyncStateSet asyncLearner
-  harmless: DLedger and controllers are not supported yet
-    storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity
+  harmless: it is always below storePathRootDir
+    storePathEpochFile storePathBrokerIdentity
+  harmless: DLedger is not supported
+    storePathDLedgerCommitLog
     dLegerGroup dLegerPeers dLegerSelfId
     preferredLeaderId enableBatchPush enableAutoInSyncReplicas
     syncMasterFlushOffsetWhenStartup

@@ -62,7 +62,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
             "spark.jobs",
             "spark.sessions",
         }
-        | {"broker.server", "broker.settings", "broker.machine"}
+        | {"broker.server", "broker.settings", "broker.machine", "broker.elected"}
         | {"net.event_loop", "net.exposure", "net.address", "net.transport.own_host"}
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
@@ -86,6 +86,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
 WITHIN: Mapping[str, str] = {
     "broker.server": "it wires all of the broker together, so nothing in the room may need it",
 }
+# But for these: they are outside of the part.
+OUTSIDE: frozenset[str] = frozenset({"broker.elected"})  # begins a broker for each of its roles
 # The other way round: what is closed although the room it lies in is open, but for the parts
 # that the table above names.
 CLOSED: Mapping[str, frozenset[str]] = {
@@ -132,7 +134,8 @@ def _fault(module: Module, touch: Touch) -> str | None:
 
 def _closed(module: Module, target: str) -> str | None:
     for part, reason in WITHIN.items():
-        if part.startswith(f"{module.room}.") and _covers(part, target):
+        is_inside = module.name.removeprefix(f"{PACKAGE}.") not in OUTSIDE
+        if is_inside and part.startswith(f"{module.room}.") and _covers(part, target):
             return f"{part} may not be imported here: {reason}"
     named = frozenset(entry for entry in MAY_IMPORT[module.room] if "." in entry)
     if _opens(CLOSED.get(module.room, frozenset()), target) and not _opens(named, target):

@@ -81,7 +81,7 @@ FLOORS: Mapping[str, Room] = {
             """
         ),
         # config_files: small files beside the store, for the broker
-        roof=frozenset({"message_store", "config_files"}),
+        roof=frozenset({"message_store", "parts", "config_files"}),
     ),
     "spark": Room(
         ground=frozenset({"schema", "offsets", "offset_json"}),
@@ -104,7 +104,7 @@ FLOORS: Mapping[str, Room] = {
     ),
     "broker": Room(
         ground=frozenset({"settings", "machine", "remarks", "persistence", "registration"})
-        | {"periodic_jobs", "routes", "durability"},
+        | {"periodic_jobs", "routes", "durability", "leadership"},
         floors=_floors(
             """
             tables:
@@ -118,7 +118,7 @@ FLOORS: Mapping[str, Room] = {
             handlers.operator: tables clients figures sending pulling reports
             """
         ),
-        roof=frozenset({"state", "wiring", "server", "replicas"}),
+        roof=frozenset({"state", "wiring", "server", "replicas", "elected"}),
     ),
     "cli": Room(
         ground=frozenset(

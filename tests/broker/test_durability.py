@@ -49,6 +49,19 @@ def test_with_a_sync_master_it_is_a_replica_too(mode: FlushMode) -> None:
     assert told == [OK]
 
 
+def test_a_master_that_leads_no_more_acknowledges_nothing() -> None:
+    durability, acks, end = a_durability(FlushMode.SYNC, BrokerRole.SYNC_MASTER, replicas=1)
+    leads = True
+    durability.leads = lambda: leads
+    assert durability.waits
+    told: list[PutStatus] = []
+    durability.wait_for(end, told.append)
+    leads = False
+    durability.wait_for(end, told.append)
+    acks.close()
+    assert told == [OK, PutStatus.SERVICE_NOT_AVAILABLE]
+
+
 @pytest.mark.parametrize("mode", FlushMode)
 def test_what_replicas_did_not_achieve_is_said(mode: FlushMode) -> None:
     durability, acks, end = a_durability(mode, BrokerRole.SYNC_MASTER)

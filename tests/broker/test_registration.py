@@ -44,17 +44,23 @@ class Scene:
         self.frames: list[Frame] = []
         self.answer: Response | None = Response()
         self.topics = {"orders": TopicConfig(topic_name="orders")}
+        self.may_register = True
         self.ordered: list[Sequence[str]] = []
         self.dialer = Dialer(network=self.network)
         self.registration = Registration(
             WHO,
             (FIRST, SECOND),
-            lambda: TopicConfigAndMappingTable(topic_config_table=dict(self.topics)),
+            self.table,
             dialer=self.dialer,
             period_ms=30_000,
             timeout_ms=24_000,
             on_ordered=self.ordered.append,
         )
+
+    def table(self) -> TopicConfigAndMappingTable | None:
+        if not self.may_register:
+            return None
+        return TopicConfigAndMappingTable(topic_config_table=dict(self.topics))
 
     def nameserver(self, address: Address) -> Listener:
         def serve(_connection: Connection, request: Frame) -> Response | None:
@@ -94,6 +100,16 @@ def test_every_nameserver_gets_the_identity_and_the_topics() -> None:
         body = BrokerRegistration.from_json(frame.body)
         assert list(body.topics.topic_config_table) == ["orders"]
     assert len(scene.frames) == 2
+
+
+def test_nothing_is_registered_while_another_may_have_its_id() -> None:
+    async def story(scene: Scene) -> None:
+        scene.may_register = False
+        assert await scene.registration.register() == 0
+        scene.may_register = True
+        assert await scene.registration.register() == 2
+
+    assert len(play(story).frames) == 2
 
 
 def test_it_registers_every_period_and_soon_after_a_change() -> None:

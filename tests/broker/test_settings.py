@@ -13,6 +13,7 @@ from orbitmq.broker.settings import (
     LiveSettings,
 )
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.failover.settings import FAILOVER_NAMES, FailoverSettings
 from orbitmq.net.settings import NetSettings
 from orbitmq.replication.settings import REPLICATION_NAMES, ReplicationSettings
 from orbitmq.settings import from_arguments, parse
@@ -21,13 +22,21 @@ from orbitmq.wire.frame import FrameReader
 from orbitmq.wire.json.properties_text import properties_from_text
 from tests.golden_files import golden
 
-ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **REPLICATION_NAMES, **CONNECTION_NAMES}
+ALL_NAMES = {
+    **JAVA_NAMES,
+    **STORE_NAMES,
+    **REPLICATION_NAMES,
+    **FAILOVER_NAMES,
+    **CONNECTION_NAMES,
+}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
     "enableTopicMessageTypeCheck",  # of Java's proxy
     *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
     *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
     "logLevel",
+    *("etcdEndpoints", "etcdKeyPrefix", "etcdTimeoutMillis"),
+    "enableElectUncleanMaster",  # of Java's controller
 }
 
 
@@ -70,7 +79,8 @@ def test_half_of_light_queues_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [BrokerSettings, StoreSettings, ReplicationSettings, NetSettings]
+    "settings",
+    [BrokerSettings, StoreSettings, ReplicationSettings, FailoverSettings, NetSettings],
 )
 def test_every_field_has_a_property(settings: type[msgspec.Struct]) -> None:
     assert set(settings.__struct_fields__) <= set(ALL_NAMES.values())
@@ -91,6 +101,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter", "recallMessageEnable"),
         *("transactionTimeOut", "transactionCheckInterval"),
         *("haListenPort", "inSyncReplicas", "allAckInSyncStateSet"),  # see the docs
+        "controllerHeartBeatTimeoutMills",
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded
@@ -266,4 +277,19 @@ def test_what_is_updatable_of_a_store_is_what_a_store_takes_while_it_runs() -> N
 
 
 def test_every_updatable_property_is_one_of_a_broker_or_its_store() -> None:
-    assert JAVA_NAMES.keys() | STORE_NAMES.keys() | REPLICATION_NAMES.keys() >= UPDATABLE
+    assert (ALL_NAMES.keys() - CONNECTION_NAMES.keys()) >= UPDATABLE
+
+
+def test_a_broker_with_elections_takes_its_role_from_them_and_not_from_its_file() -> None:
+    said = ["enableControllerMode=true", "etcdEndpoints=10.0.0.1:2379"]
+    live = LiveSettings.load(from_arguments([*said, "brokerId=-1", "brokerRole=SLAVE"]))
+    live.become(broker_id=3, is_master=False)
+    assert (live.broker.broker_id, live.broker.is_slave) == (3, True)
+    live.become(broker_id=3, is_master=True)
+    assert (live.broker.broker_id, live.broker.broker_role) == (0, BrokerRole.SYNC_MASTER)
+    changed, fixed = live.reload(from_arguments([*said, "brokerElectionPriority=7"]), 7)
+    assert changed == {"brokerElectionPriority"}
+    assert not fixed
+    assert live.broker.broker_role is BrokerRole.SYNC_MASTER
+    with pytest.raises(InvalidSetting, match="elections need a store"):
+        LiveSettings.load(from_arguments(said[:1]))

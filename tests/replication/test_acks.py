@@ -3,6 +3,7 @@
 import pytest
 
 from orbitmq.replication.acks import ReplicaAcks
+from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.log.append import PutStatus
 
@@ -81,3 +82,44 @@ def test_a_stop_answers_all() -> None:
     waiting.wait_for(1_000, 0, told.append)
     waiting.close()
     assert told == [NONE]
+
+
+def elected(*, all_of_them: bool) -> tuple[ReplicaAcks, InSyncSet]:
+    settings = ReplicationSettings(all_ack_in_sync_set=all_of_them)
+    members = InSyncSet(
+        1,
+        members={1, 2, 3},
+        epoch_start=0,
+        settings=lambda: settings,
+        log_end=lambda: 1_000,
+        now_ms=0,
+    )
+    waiting = ReplicaAcks(lambda: settings, lambda: 1_000)
+    waiting.in_sync_set = members
+    members.on_confirmed = lambda _offset: waiting.release()
+    return waiting, members
+
+
+def test_with_elections_all_in_sync_must_have_it() -> None:
+    waiting, members = elected(all_of_them=True)
+    told: list[PutStatus] = []
+    waiting.wait_for(500, 0, told.append)
+    members.reported(2, 900, 0)
+    assert told == []
+    members.reported(3, 499, 0)
+    assert told == []
+    members.reported(3, 500, 0)
+    assert told == [OK]
+    waiting.wait_for(600, 0, told.append)
+    waiting.tick(3_000)
+    assert told == [OK, LATE]
+    assert waiting.in_sync == 2
+
+
+def test_with_elections_as_many_as_wanted_are_enough_if_that_is_set() -> None:
+    waiting, members = elected(all_of_them=False)
+    told: list[PutStatus] = []
+    waiting.wait_for(500, 0, told.append)
+    members.reported(2, 900, 0)
+    waiting.release()
+    assert told == [OK]

@@ -99,6 +99,41 @@ def test_a_stop_waits_for_the_checkpoint_in_flight() -> None:
     assert own.log_end == end > 0
 
 
+@pytest.mark.parametrize("mode", FlushMode)
+def test_nobody_sees_a_message_before_it_is_confirmed(mode: FlushMode) -> None:
+    store = opened(SimulatedDisk(), "/store", mode)
+    confirmed = 0
+    store.confirmed_end = lambda: confirmed
+    arrived: list[Dispatched] = []
+    store.on_arrival = arrived.extend
+    results = put(store, b"a", b"b", b"c")
+    store.tick()
+    assert bodies(store) == []
+    assert store.undispatched_bytes == store.log.end
+    confirmed = results[1].offsets[0] + 1
+    store.dispatch_confirmed()
+    assert [one.commit_log_offset for one in arrived] == [one.offsets[0] for one in results[:2]]
+    confirmed = store.log.end
+    store.tick()
+    assert len(bodies(store)) == 3
+    confirmed = 0
+    put(store, b"d")
+    store.close()
+    assert len(bodies(opened(store._disk, "/store", mode))) == 4
+
+
+def test_the_owner_of_a_store_may_refuse_messages_and_its_reason_is_told() -> None:
+    store = opened(SimulatedDisk(), "/store")
+    store.why_refused = lambda: "another is the master"
+    (refused,) = put(store, b"a")
+    assert (refused.status, refused.remark) == (
+        PutStatus.SERVICE_NOT_AVAILABLE,
+        "another is the master",
+    )
+    store.why_refused = lambda: ""
+    assert put(store, b"a")[0].status is PutStatus.PUT_OK
+
+
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     store = opened(disk)

@@ -89,3 +89,26 @@ def test_a_task_that_had_not_begun_never_begins() -> None:
 
     run_virtual(main)
     assert ran == []
+
+
+def test_what_a_kill_dropped_is_let_go_while_the_loop_runs() -> None:
+    ran: list[str] = []
+
+    async def work(clock: VirtualClock) -> None:
+        try:
+            await clock.sleep(5)
+        finally:
+            ran.append("finally")
+            await clock.sleep(1)
+            ran.append("never reached")
+
+    async def main(clock: VirtualClock) -> None:
+        process = Process("broker")
+        process.start(work(clock))
+        await clock.sleep(1)
+        process.kill()
+        process.discard()
+        await clock.sleep(60)
+
+    run_virtual(main)
+    assert ran == ["finally"]

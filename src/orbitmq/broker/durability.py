@@ -5,6 +5,9 @@
     SYNC_FLUSH    ──▶ on disk, or FLUSH_DISK_TIMEOUT ──┐
                                                        ├──▶ one status; replicas decide, as in Java
     SYNC_MASTER   ──▶ on replicas, or one of two ──────┘
+
+A master that can't prove any more that it leads its group acknowledges nothing, and answers
+SERVICE_NOT_AVAILABLE.
 """
 
 from collections.abc import Callable
@@ -35,6 +38,8 @@ class Durability:
     settings: LiveSettings
     acks: ReplicaAcks
     clock: Clock
+    leads: Callable[[], bool] | None = None
+    """Whether this master is still that of its group; None without elections."""
 
     @property
     def waits(self) -> bool:
@@ -48,10 +53,13 @@ class Durability:
     @property
     def _for_replicas(self) -> bool:
         is_sync = self.settings.broker.broker_role is BrokerRole.SYNC_MASTER
-        return is_sync and self.settings.replication.in_sync_replicas > 1
+        is_awaited = self.settings.replication.in_sync_replicas > 1 or self.leads is not None
+        return is_sync and is_awaited
 
     def wait_for(self, end: int, notify: Settled) -> None:
         """Call ``notify`` when the log before ``end`` is where it has to be, or that takes long."""
+        if self.leads is not None:
+            notify = partial(_from_leader, self.leads, notify)
         disk: Settled = notify
         replicas: Settled = notify
         if self._for_disk and self._for_replicas:
@@ -90,6 +98,10 @@ class _Both:
 
 def _from_disk(notify: Settled, durable: bool) -> None:
     notify(PutStatus.PUT_OK if durable else PutStatus.FLUSH_DISK_TIMEOUT)
+
+
+def _from_leader(leads: Callable[[], bool], notify: Settled, status: PutStatus) -> None:
+    notify(status if leads() else PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def with_status(result: PutResult, status: PutStatus) -> PutResult:

@@ -60,14 +60,15 @@ class Registration:
 
     It registers every ``period_ms`` even without a change, and waits ``timeout_ms`` for each
     answer. ``on_ordered`` is called with the topics in a nameserver's order configuration, and
-    ``on_master`` with the addresses of a slave's master: for clients, and for slaves.
+    ``on_master`` with the addresses of a slave's master: for clients, and for slaves. Nothing is
+    registered while ``topics`` returns None: another broker may have its id by now.
     """
 
     def __init__(
         self,
         identity: BrokerIdentity,
         nameservers: Sequence[Address],
-        topics: Callable[[], TopicConfigAndMappingTable],
+        topics: Callable[[], TopicConfigAndMappingTable | None],
         *,
         dialer: Dialer,
         period_ms: int,
@@ -125,8 +126,11 @@ class Registration:
 
     async def _register_with_all(self) -> int:
         self._changed.clear()
+        topics = self._topics()
+        if topics is None:
+            return 0
         broker = self._identity
-        body = BrokerRegistration(topics=self._topics()).to_json()
+        body = BrokerRegistration(topics=topics).to_json()
         header = RegisterBroker(
             broker_name=broker.broker_name,
             broker_addr=broker.address,

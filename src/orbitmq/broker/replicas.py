@@ -5,6 +5,9 @@
     master   the log ──▶ Primary ──▶ slaves       reports ──▶ acks ──▶ waiting sends
     slave    registration answers ──▶ address of the master ──▶ Replica: the log
                                                            └──▶ MetadataSync: the tables
+
+With elections the ends are those of the stream with epochs, the in-sync set takes the place of the
+acks, and the group says where the master is, not registration.
 """
 
 import asyncio
@@ -12,14 +15,20 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from orbitmq.broker.leadership import GroupRole
 from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.state import State
 from orbitmq.errors import InvalidInput
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
-from orbitmq.replication.follower import LogFollower
+from orbitmq.replication.elected_primary import ElectedPrimary
+from orbitmq.replication.epoch_feed import EpochFeed
+from orbitmq.replication.epoch_follower import EpochFollower
+from orbitmq.replication.epochs import EpochFile, EpochHistory
+from orbitmq.replication.follower import Follower, LogFollower
+from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
-from orbitmq.replication.primary import Primary
+from orbitmq.replication.primary import Primary, ReplicaLink, ReplicaPort
 from orbitmq.replication.replica import Replica
 from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
@@ -41,13 +50,15 @@ _BEHIND: Final = 1
 
 
 class Replicas:
-    """Starts and stops what the role of a broker needs."""
+    """Starts and stops what the role of a broker needs; ``role`` is that by elections."""
 
-    def __init__(self, state: State, dialer: Dialer) -> None:
+    def __init__(self, state: State, dialer: Dialer, role: GroupRole | None = None) -> None:
         self._state = state
         self._dialer = dialer
+        self._role = role
         self._tasks: list[asyncio.Task[None]] = []
-        self.primary = Primary(
+        self._epochs: EpochFile | None = None
+        self.primary: ReplicaPort = Primary(
             tail=state.store.tail,
             acks=state.acks,
             settings=lambda: state.settings.replication,
@@ -57,22 +68,20 @@ class Replicas:
         """What slaves are connected to, on a master."""
         self.sync = MetadataSync(dialer, _Tables(state))
         """What a slave asks its master for."""
-        self.replica = Replica(
-            store=state.store,
-            settings=lambda: state.settings.replication,
-            clock=state.clock,
-            follower=LogFollower(
-                state.store, lambda: state.settings.replication, state.clock.monotonic_ms()
-            ),
-            primary_range=self.sync.log_range,
-            network=state.machine.network,
+        self.replica = self._new_replica(
+            LogFollower(state.store, lambda: state.settings.replication, state.clock.monotonic_ms())
         )
         """What copies the log, on a slave."""
-        state.store.on_written = self.primary.written
+        state.store.on_written = self._written
         state.follows = lambda: self.replica.follower.state is LinkState.TRANSFER
 
     def __repr__(self) -> str:
         return f"<Replicas {self.replica if self._state.is_slave else self.primary}>"
+
+    @property
+    def epochs(self) -> EpochHistory:
+        """The epochs of the log; empty without elections."""
+        return EpochHistory() if self._epochs is None else self._epochs.history
 
     def ha_port(self, broker_port: int) -> int:
         """Return the port that slaves connect to, as it is registered."""
@@ -81,7 +90,13 @@ class Replicas:
         return self._state.settings.replication.listen_port or broker_port + _BEHIND
 
     async def start(self, listening: Address) -> None:
-        """Begin, once the broker listens. Raise InvalidInput if there is no port for slaves."""
+        """Begin, once the broker listens.
+
+        Raise InvalidInput if there is no port for slaves, and StoreDamaged if the epochs of the log
+        can't be read.
+        """
+        if self._role is not None:
+            self._elect(self._role)
         if self._state.is_slave:
             self._tasks = [
                 asyncio.create_task(self.replica.run()),
@@ -92,7 +107,7 @@ class Replicas:
         any_port = not broker.listen_port and not settings.listen_port
         wanted = Address(listening.host, 0 if any_port else self.ha_port(listening.port))
         is_sync = broker.broker_role is BrokerRole.SYNC_MASTER
-        if is_sync:
+        if is_sync and self._role is None:
             _say_what_is_promised(settings.in_sync_replicas)
         try:
             await self.primary.start(wanted)
@@ -104,20 +119,106 @@ class Replicas:
                 ) from error
             log.warning("can't listen on %s (%s); slaves can't follow this broker", wanted, error)
 
+    def _elect(self, role: GroupRole) -> None:
+        """Take the ends of the stream with epochs; the store is open, and nothing writes to it."""
+        state, store = self._state, self._state.store
+        self._epochs = epochs = EpochFile(state.machine.disk, store.directory)
+        epochs.cut(store.log.end)
+        if role.leadership is None:
+            follower = EpochFollower(
+                store,
+                epochs,
+                lambda: state.settings.replication,
+                role.broker_id,
+                state.clock.monotonic_ms(),
+            )
+            store.confirmed_end = lambda: follower.confirmed
+            self.replica = self._new_replica(follower)
+            return
+        end = store.log.end
+        epochs.begin(role.epoch, end, log_start=store.log.first_offset)
+        in_sync = InSyncSet(
+            role.broker_id,
+            members=role.leadership.state.in_sync,
+            epoch_start=end,
+            settings=lambda: state.settings.replication,
+            log_end=lambda: store.log.end,
+            now_ms=state.clock.monotonic_ms(),
+        )
+        state.acks.in_sync_set = in_sync
+        in_sync.on_confirmed = self._confirmed
+        role.leadership.begin(in_sync, end)
+        self.primary = ElectedPrimary(
+            tail=store.tail,
+            epochs=epochs,
+            in_sync=in_sync,
+            settings=lambda: state.settings.replication,
+            clock=state.clock,
+            network=state.machine.network,
+        )
+
+    def _confirmed(self, _offset: int) -> None:
+        self._state.store.dispatch_confirmed()
+        self._state.acks.release()
+
+    def _new_replica(self, follower: Follower) -> Replica:
+        state = self._state
+        return Replica(
+            store=state.store,
+            settings=lambda: state.settings.replication,
+            clock=state.clock,
+            follower=follower,
+            primary_range=self.sync.log_range,
+            network=state.machine.network,
+        )
+
+    def tick(self) -> None:
+        """Do what is due on a master; call it about every hundred milliseconds."""
+        self.primary.tick()
+        if self._epochs is not None:
+            self._state.acks.release()
+            self._state.acks.tick(self._state.clock.monotonic_ms())
+            self._epochs.trim(self._state.store.log.first_offset)
+
+    def _written(self) -> None:
+        self.primary.written()
+
+    def _is_in_sync(self, link: ReplicaLink) -> bool:
+        leadership, feed = self._state.leadership, link.feed
+        if leadership is not None and leadership.in_sync is not None:
+            return isinstance(feed, EpochFeed) and feed.broker_id in leadership.in_sync.members
+        return self._state.acks.is_near(feed.acked)
+
     async def close(self) -> None:
         """End it; waiting sends are answered."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._state.leadership is not None:
+            await self._state.leadership.close()
         await self.primary.close()
+        self._state.acks.close()
+
+    def follow_elected(self, epoch: int, master: str, ha_address: str) -> None:
+        """Follow the master of an epoch, which the group has elected."""
+        assert self._role is not None
+        self._role.epoch = epoch
+        follower = self.replica.follower
+        assert isinstance(follower, EpochFollower)
+        follower.least_epoch = epoch
+        self._follow(master, ha_address)
 
     def follow(self, master: str, ha_address: str) -> None:
-        """Follow the master that a nameserver names."""
+        """Follow the master that a nameserver names, unless the group elects it."""
+        if self._role is None:
+            self._follow(master, ha_address)
+
+    def _follow(self, master: str, ha_address: str) -> None:
         try:
             self.sync.follow(Address.parse(master))
             self.replica.follow(Address.parse(ha_address))
         except InvalidInput as error:
-            log.warning("a nameserver names a master that can't be followed: %s", error)
+            log.warning("the master that is named can't be followed: %s", error)
 
     def status(self) -> HARuntimeInfo:
         """Return the state of replication, for tools."""
@@ -142,7 +243,7 @@ class Replicas:
                     addr=link.peer,
                     slave_ack_offset=link.feed.acked,
                     diff=end - link.feed.acked,
-                    in_sync=acks.is_near(link.feed.acked),
+                    in_sync=self._is_in_sync(link),
                     transfer_from_where=link.feed.position,
                 )
                 for link in links

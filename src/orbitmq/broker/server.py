@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
+from orbitmq.broker.leadership import GroupRole
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.broker.registration import BrokerIdentity, Registration
@@ -26,6 +27,7 @@ from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.wiring import Endpoint, RequestHandlers
 from orbitmq.errors import InvalidInput
+from orbitmq.failover.member import LogPlace
 from orbitmq.logs import LogLevel, set_log_level
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
@@ -57,9 +59,10 @@ class Broker:
     """A broker; an async context manager, or ``start`` and ``close``. Created on its event loop.
 
     ``insecure`` allows an address that other machines reach, though there is no access control.
-    ``progress`` is called during recovery, on a worker, with the bytes done and in total. Raise
-    InvalidInput if the address is not loopback and ``insecure`` is False, or a TLS file can't be
-    used.
+    ``progress`` is called during recovery, on a worker, with the bytes done and in total. ``role``
+    is what the broker is in a group with elections; `ElectedBroker` gives it. Raise InvalidInput
+    if the address is not loopback and ``insecure`` is False, a TLS file can't be used, or the
+    settings want elections and there is no role.
     """
 
     def __init__(
@@ -69,24 +72,32 @@ class Broker:
         *,
         insecure: bool = False,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
+        role: GroupRole | None = None,
     ) -> None:
         check_exposure(settings.broker.listen_host, insecure=insecure)
+        if settings.failover.enabled and role is None:
+            raise InvalidInput(
+                "enableControllerMode is true, and this program starts brokers that take no part "
+                "in elections; start this one by orbitmq broker -c FILE",
+                field="enabled",
+            )
         self.settings = settings
         self._machine = machine or Machine()
         self._progress = progress
         self._listeners: list[Listener] = []
         self._server_tls = settings.tls.server_context()
-        self._dialer = Dialer(
-            settings=settings.net,
-            network=self._machine.network,
-            tls=settings.tls.client_context(),
-        )
+        self.role = role
+        """What it is in a group with elections."""
+        leadership = None if role is None else role.leadership
+        self._dialer = self._new_dialer() if role is None else role.dialer
         self._registration: Registration | None = None
         self._register_later_until = 0.0
         self._registering: asyncio.Task[None] | None = None
-        self.state = State(settings, self._machine, self._register_topics, self._store_host)
+        self.state = State(
+            settings, self._machine, self._register_topics, self._store_host, leadership
+        )
         """Its state; read it, don't change it."""
-        self.replicas = Replicas(self.state, self._dialer)
+        self.replicas = Replicas(self.state, self._dialer, role)
         """What copies its log, or what it copies."""
         endpoint = Endpoint(
             advertised=lambda: self.advertised,
@@ -159,24 +170,27 @@ class Broker:
             log.warning("these settings need a restart to change: %s", ", ".join(sorted(fixed)))
         self._request_handlers.config.apply(changed)
 
-    async def close(self) -> None:
+    async def close(self, *, for_good: bool = True) -> None:
         """Unregister, answer requests in flight, and save everything.
 
-        Raise StoreError if the disk failed, after saving what could be saved.
+        With ``for_good`` False the broker goes on in another role: it stays registered meanwhile,
+        and sends wait no more for replicas, which follow another master. Raise StoreError if the
+        disk failed, after saving what could be saved.
         """
         if self._registering is not None:
             self._registering.cancel()
-        if self._registration is not None:
+        if self._registration is not None and for_good:
             await self._registration.close()
         self._request_handlers.pulls.close()
-        if self.state.is_slave:
+        if self.state.is_slave or not for_good:
             await self.replicas.close()
         await asyncio.gather(*(listener.close() for listener in self._listeners))
         if self._listeners:
             await self.state.flushed()
         self._jobs.stop()
         await self.replicas.close()
-        await self._dialer.close()
+        if self.role is None:
+            await self._dialer.close()
         try:
             if self._listeners:
                 await self.state.persistence.save_all()
@@ -268,7 +282,7 @@ class Broker:
             broker_name=broker.broker_name,
             broker_id=broker.broker_id,
             address=str(advertised),
-            ha_address=str(Address(advertised.host, self.replicas.ha_port(advertised.port))),
+            ha_address=self.place().ha_address,
         )
         self._registration = Registration(
             identity,
@@ -288,17 +302,41 @@ class Broker:
             log.warning("a nameserver does not answer; registration is retried in the background")
             self._registration.changed()
 
-    def _topic_table(self) -> TopicConfigAndMappingTable:
-        """Return the topic table to register: no topic has more permission than the broker."""
+    def _new_dialer(self) -> Dialer:
+        return Dialer(
+            settings=self.settings.net,
+            network=self._machine.network,
+            tls=self.settings.tls.client_context(),
+        )
+
+    def place(self) -> LogPlace:
+        """Return how far the log is, and where the broker is reached, for its group."""
+        advertised = self.advertised
+        return LogPlace(
+            address=str(advertised),
+            ha_address=str(Address(advertised.host, self.replicas.ha_port(advertised.port))),
+            log_epoch=max(self.replicas.epochs.last_epoch, 0),
+            log_end=self.state.store.log.end,
+        )
+
+    def _topic_table(self) -> TopicConfigAndMappingTable | None:
+        """Return the topic table to register: no topic has more permission than the broker.
+
+        Return None while this may not be the master any more, which its id says.
+        """
+        leadership = self.state.leadership
+        if leadership is not None and not leadership.holds():
+            return None
         permission = self.settings.broker.broker_permission
         topics = dict(self.state.topics.table)
         if permission != READ | WRITE:
             topics = {
                 name: replace(topic, perm=topic.perm & permission) for name, topic in topics.items()
             }
-        return TopicConfigAndMappingTable(
-            data_version=self.state.topics.data_version, topic_config_table=topics
-        )
+        version = self.state.topics.data_version
+        if self.role is not None:  # of two masters a nameserver takes the one with the later epoch
+            version = replace(version, state_version=self.role.epoch)
+        return TopicConfigAndMappingTable(data_version=version, topic_config_table=topics)
 
     def _store_host(self) -> Host:
         """Return the address in message ids, which is an IP address even if routes have a name."""
@@ -325,7 +363,7 @@ class Broker:
     def _add_master_jobs(self) -> None:
         """Add what a slave leaves to its master."""
         add, state = self._jobs.add, self.state
-        add(self.replicas.primary.tick)
+        add(self.replicas.tick)
         add(lambda: state.delays.tick(state.store.now_ms()))
         add(lambda: state.timers.tick(state.clock.now_ms()))
         add(state.halves.tick)

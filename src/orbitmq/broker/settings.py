@@ -1,11 +1,12 @@
 """The settings of a broker, and those in force while it runs.
 
 A field is the snake case of its key in RocketMQ's ``broker.conf``; ``docs/settings.md`` lists them.
-One file sets five structs::
+One file sets six structs::
 
     broker.conf ──┬── BrokerSettings   JAVA_NAMES        (BrokerConfig, MessageStoreConfig)
                   ├── StoreSettings    STORE_NAMES       (MessageStoreConfig)
                   ├── ReplicationSettings   REPLICATION_NAMES   (MessageStoreConfig)
+                  ├── FailoverSettings   FAILOVER_NAMES   (BrokerConfig, and ours)
                   ├── NetSettings      CONNECTION_NAMES  (NettyServerConfig, NettyClientConfig)
                   └── TlsSettings      TLS_NAMES         (TlsSystemConfig)
 
@@ -27,6 +28,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput
+from orbitmq.failover.settings import FAILOVER_NAMES, FailoverSettings
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.logs import LogLevel
 from orbitmq.message.names import TRACE_TOPIC, check_topic
@@ -417,6 +419,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
     | {"haSendHeartbeatInterval", "haHousekeepingInterval", "haTransferBatchSize"}
     | {"haMaxGapNotInSync", "inSyncReplicas", "slaveTimeout"}
     | {"haMaxTimeSlaveNotCatchup", "minInSyncReplicas", "allAckInSyncStateSet"}
+    | {"enableElectUncleanMaster", "brokerElectionPriority"}
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
 """Keys that can be changed from the network while the broker runs.
@@ -426,9 +429,14 @@ protection of system topics; and what is only read at the start, such as file si
 """
 
 
-KEYS: Final = (*JAVA_NAMES, *STORE_NAMES, *REPLICATION_NAMES, *CONNECTION_NAMES, *TLS_NAMES)
+KEYS: Final = (
+    *(*JAVA_NAMES, *STORE_NAMES, *REPLICATION_NAMES, *FAILOVER_NAMES),
+    *(*CONNECTION_NAMES, *TLS_NAMES),
+)
 """Every key of ``broker.conf`` that has an effect."""
 _KEYS: Final = ServerKeys(KEYS, BROKER_CLASSES)
+_ELECTED: Final = frozenset({"brokerRole", "brokerId"})
+"""What a broker of a group with elections is by the elections, and not by its settings."""
 
 
 class LiveSettings:
@@ -442,6 +450,7 @@ class LiveSettings:
         *,
         tls: TlsSettings | None = None,
         replication: ReplicationSettings | None = None,
+        failover: FailoverSettings | None = None,
         file: str | None = None,
         now_ms: int = 0,
     ) -> None:
@@ -450,6 +459,7 @@ class LiveSettings:
         self.net = net or NetSettings()
         self.tls = tls or TlsSettings()
         self.replication = replication or ReplicationSettings()
+        self.failover = failover or FailoverSettings()
         self.file = file
         """The file that changes are written to; None if they last until the broker stops."""
         self.data_version = DataVersion(timestamp=now_ms)
@@ -473,14 +483,25 @@ class LiveSettings:
         for note in _KEYS.notes(given):
             log.info("%s", note)
         ours = [_in_our_units(one) for one in given]
+        failover = build(FailoverSettings, ours, FAILOVER_NAMES)
+        if failover.enabled:
+            ours = [one for one in ours if one.name not in _ELECTED]
         return cls(
             build(BrokerSettings, ours, JAVA_NAMES),
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
             tls=tls_settings.load(ours),
             replication=build(ReplicationSettings, ours, REPLICATION_NAMES),
+            failover=failover,
             file=file,
             now_ms=now_ms,
+        )
+
+    def become(self, *, broker_id: int, is_master: bool) -> None:
+        """Take the role that an election gave this broker; sends wait for slaves, as in Java."""
+        role = BrokerRole.SYNC_MASTER if is_master else BrokerRole.SLAVE
+        self.broker = msgspec.structs.replace(
+            self.broker, broker_role=role, broker_id=0 if is_master else broker_id
         )
 
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
@@ -517,6 +538,8 @@ class LiveSettings:
             changed = self._take(given, now_ms)
         if wanted.tls != self.tls:
             different.add("tls.*")
+        if self.failover.enabled:
+            different -= _ELECTED
         return changed, frozenset(different - UPDATABLE)
 
     def _take(self, given: Iterable[Property], now_ms: int) -> frozenset[str]:
@@ -525,7 +548,9 @@ class LiveSettings:
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)
         store = build(StoreSettings, ours, STORE_NAMES, base=self.store)
         replication = build(ReplicationSettings, ours, REPLICATION_NAMES, base=self.replication)
+        failover = build(FailoverSettings, ours, FAILOVER_NAMES, base=self.failover)
         self.broker, self.store, self.replication = broker, store, replication
+        self.failover = failover
         self.data_version = self.data_version.next(now_ms)
         after = self.as_properties()
         return frozenset(name for name, text in after.items() if text != before[name])
@@ -543,6 +568,7 @@ class LiveSettings:
                 (JAVA_NAMES, self.broker),
                 (STORE_NAMES, self.store),
                 (REPLICATION_NAMES, self.replication),
+                (FAILOVER_NAMES, self.failover),
                 (CONNECTION_NAMES, self.net),
             )
             for name, text in _texts(names, settings)

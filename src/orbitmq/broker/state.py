@@ -15,6 +15,7 @@ from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.durability import Durability
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.figures.transaction_counts import TRANSACTIONS_FILE, OpenTransactions
+from orbitmq.broker.leadership import Leadership
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
@@ -61,7 +62,7 @@ class State:
     """The state of one broker; created on its event loop.
 
     ``on_topics`` registers the topics with nameservers, within a short time. ``store_host`` returns
-    the address in message ids.
+    the address in message ids. ``leadership`` is that of an elected master.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class State:
         machine: Machine,
         on_topics: Callable[[], Awaitable[None]],
         store_host: Callable[[], Host],
+        leadership: Leadership | None = None,
     ) -> None:
         self.settings = settings
+        self.leadership = leadership
         self.machine = machine
         self.clock = clock = machine.clock
         self.workers = machine.workers("broker", _WORKERS)
@@ -85,7 +88,7 @@ class State:
         """Whether this is a slave whose master is there."""
         self.acks = ReplicaAcks(lambda: settings.replication, lambda: self.store.log.end)
         """What replicas have, and which sends wait for them."""
-        durability = Durability(store=self.store, settings=settings, acks=self.acks, clock=clock)
+        durability = self._durability()
         self.topics = Topics(settings, clock, self._topics_changed)
         self.groups = Groups(settings, clock, self._save_soon)
         self.offsets = ConsumerOffsets(settings, clock)
@@ -143,7 +146,19 @@ class State:
             workers=self.machine.workers("store", STORE_WORKERS),
         )
         store.is_replica = self.settings.broker.is_slave
+        if self.leadership is not None:
+            store.why_refused = self.leadership.why_refused
+            store.confirmed_end = self.leadership.confirmed_end
         return store
+
+    def _durability(self) -> Durability:
+        return Durability(
+            store=self.store,
+            settings=self.settings,
+            acks=self.acks,
+            clock=self.clock,
+            leads=None if self.leadership is None else self.leadership.holds,
+        )
 
     def _timers(self) -> Timers:
         return Timers(

@@ -120,16 +120,19 @@ class RequestHandlers:
 
 
 def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
+    checks = PullChecks(
+        settings=state.settings,
+        topics=state.topics,
+        groups=state.groups,
+        members=state.members,
+        filters=state.filters,
+        own_host=endpoint.host,
+    )
+    if state.leadership is not None:
+        checks.why_unreadable = state.leadership.why_unreadable
     return PullHandlers(
         settings=state.settings,
-        checks=PullChecks(
-            settings=state.settings,
-            topics=state.topics,
-            groups=state.groups,
-            members=state.members,
-            filters=state.filters,
-            own_host=endpoint.host,
-        ),
+        checks=checks,
         offsets=state.offsets,
         store=state.store,
         held=state.held_pulls,

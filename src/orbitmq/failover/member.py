@@ -95,6 +95,7 @@ class Member:
             0,
         )  # the revision of a state without master, since when
         self._said = ""
+        self._is_away = False  # the consensus store does not answer
         self._stopped = False
 
     def __repr__(self) -> str:
@@ -175,7 +176,7 @@ class Member:
                 try:
                     await self._turn()
                 except OrbitError as error:
-                    self._say(f"the group can't be read: {error}")
+                    self._note_away(error)
                     await asyncio.sleep(_PAUSE_S)
         finally:
             beating.cancel()
@@ -211,6 +212,9 @@ class Member:
         if not self._lease:
             await self._begin_lease()
         view = await self._read()
+        if self._is_away:
+            self._is_away = False
+            log.warning("broker %d of %s: the group can be read again", *self._who())
         own = view.alive.get(self.broker_id)
         if own is None or self._registered != self._lease:
             await self._register(view)
@@ -261,11 +265,27 @@ class Member:
                 self._say("")
             self._on_standing(now)
 
+    def _note_away(self, error: OrbitError) -> None:
+        """Log the first of several failures to read the group, or to keep the lease alive."""
+        if not self._is_away:
+            self._is_away = True
+            what = (
+                "a master refuses messages from the end of its lease until it is elected again"
+                if self.standing.leads
+                else "it is not elected meanwhile"
+            )
+            log.warning(
+                "broker %d of %s: the group can't be read: %s; %s", *self._who(), error, what
+            )
+
     def _say(self, what: str) -> None:
         """Log what goes on, once."""
         if what and what != self._said:
-            log.warning("broker %d of %s: %s", self.broker_id, self.group.name, what)
+            log.warning("broker %d of %s: %s", *self._who(), what)
         self._said = what
+
+    def _who(self) -> tuple[int, str]:
+        return self.broker_id, self.group.name
 
     # What is written
 
@@ -341,4 +361,4 @@ class Member:
                     log.warning("the lease of broker %d has ended", self.broker_id)
                     self._lease = 0
             except ConsensusFailed as error:
-                self._say(f"the lease can't be kept alive: {error}")
+                self._note_away(error)

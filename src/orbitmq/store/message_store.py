@@ -2,7 +2,8 @@
 
 ::
 
-    append ──▶ commit log ──▶ (flushed, in SYNC_FLUSH) ──▶ consume queues, key index ──▶ listeners
+    append ──▶ commit log ──▶ (flushed, in SYNC_FLUSH; confirmed, in a group with elections)
+                   │                ──▶ consume queues, key index ──▶ listeners
                    │
                    └──▶ flusher ──▶ waiters
 
@@ -20,7 +21,7 @@ from typing import Any, Final, overload
 
 import msgspec
 
-from orbitmq.clock import Clock, SystemClock, local_stamp
+from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record_view import RecordView
@@ -35,7 +36,7 @@ from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.memory import memory_bytes
 from orbitmq.store.disk.open_files import is_obstacle, obstacle_text, warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
-from orbitmq.store.index.key_index import IndexMark, KeyIndex
+from orbitmq.store.index.key_index import IndexMark
 from orbitmq.store.layout import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -49,9 +50,10 @@ from orbitmq.store.log.copied import LogCopy
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import Segments
 from orbitmq.store.log.tail import LogTail
+from orbitmq.store.parts import new_index, new_queues
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
-from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
+from orbitmq.store.queues.consume_queues import Ends
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.extension import QueueExtensions
 from orbitmq.store.recovery.index_gaps import first_keyed
@@ -111,8 +113,8 @@ class MessageStore:
         self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
         self._segments = self._new_segments()
-        self.queues = self._new_queues()
-        self.index = self._new_index()
+        self.queues = new_queues(self._disk, directory, self.settings, self._make_room)
+        self.index = new_index(self._disk, directory, self.settings, self._clock, self._make_room)
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
         self.log = self._new_log()
         self.tail = LogTail(self.log)
@@ -156,10 +158,17 @@ class MessageStore:
         self._queue_sync.make_room = self._make_room
         self.damages: list[Damage] = []
         """What the last recovery could not read."""
+        self._add_hooks()
+
+    def _add_hooks(self) -> None:
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
         """Called on the owner's thread, once per turn, with messages that consumers now see."""
         self.on_written: Callable[[], None] = lambda: None
         """Called on the owner's thread when the log has grown."""
+        self.why_refused: Callable[[], str] = lambda: ""
+        """Returns why the owner lets no messages be stored now; empty if it does."""
+        self.confirmed_end: Callable[[], int] | None = None
+        """Consumers see no message at or after the offset of the log that it returns. None: all."""
 
     def _add_cleaning(self) -> None:
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
@@ -185,27 +194,6 @@ class MessageStore:
         log = CommitLog(self._segments, self.settings, self._next_queue_offset, self._dispatcher)
         log.may_make_light = self._may_make_light
         return log
-
-    def _new_queues(self) -> ConsumeQueues:
-        return ConsumeQueues(
-            self._disk,
-            self._path(CONSUME_QUEUE),
-            batch_directory=self._path(BATCH_CONSUME_QUEUE),
-            entries_per_file=self.settings.queue_file_entries,
-            batches_per_file=self.settings.batch_queue_file_entries,
-            open_files_max=self._disk.files_at_once(),
-            make_room=self._make_room,
-        )
-
-    def _new_index(self) -> KeyIndex:
-        return KeyIndex(
-            self._disk,
-            self._path("index"),
-            slots=self.settings.index_slots,
-            entries=self.settings.index_entries,
-            file_name=lambda: local_stamp(self._clock.now_ms()),
-            make_room=self._make_room,
-        )
 
     def apply(self, settings: StoreSettings) -> None:
         """Change the ``CHANGEABLE`` settings while the store is in use; the others are ignored."""
@@ -273,6 +261,7 @@ class MessageStore:
 
     def _stop(self) -> None:
         self._flusher.flush_all(self.log.end)
+        self._dispatch_before(self.log.end)
         self._expiry.finish()
         self._queue_sync.finish()
         self._finish_checkpoint()
@@ -361,11 +350,19 @@ class MessageStore:
     def _appended(self, entries: list[Dispatched]) -> None:
         if entries:
             self._store_times.append((self.log.end, self.log.last_store_ms))
-            if self.settings.flush_mode is FlushMode.ASYNC:
+            if self.settings.flush_mode is FlushMode.ASYNC and self.confirmed_end is None:
                 self._dispatch(entries)
             else:
                 self._undispatched.extend(entries)
             self.on_written()
+            self.dispatch_confirmed()
+
+    def dispatch_confirmed(self) -> None:
+        """Let consumers see what ``confirmed_end`` allows; a tick does it, too."""
+        if self._undispatched:
+            is_sync = self.settings.flush_mode is FlushMode.SYNC
+            end = self._flusher.flushed if is_sync else self.log.end
+            self._dispatch_before(min(end, self._confirmed_end()))
 
     def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
         """Call ``notify`` with True when all of the log before ``end`` is on disk.
@@ -384,6 +381,7 @@ class MessageStore:
         now_ms = self._clock.monotonic_ms()  # the time of day may be set back
         self.log.wipe_rest()
         self._flusher.tick(self.log.end, now_ms)
+        self.dispatch_confirmed()
         self._write_queues(_QUEUES_PER_TICK)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
@@ -478,7 +476,7 @@ class MessageStore:
         """Return why no messages are accepted now; empty if they are."""
         if self.is_replica:
             return "message store is in slave mode, so putMessage is forbidden"
-        return self._why_stopped()
+        return self.why_refused() or self._why_stopped()
 
     def _why_stopped(self) -> str:
         """Return why the log can't be written to now; empty if it can."""
@@ -521,11 +519,17 @@ class MessageStore:
     def _dispatch_flushed(self, end: int) -> None:
         while self._store_times and self._store_times[0][0] <= end:
             self._claims.log_ms = self._store_times.popleft()[1]
-        flushed = []
+        self.dispatch_confirmed()
+
+    def _confirmed_end(self) -> int:
+        return self.log.end if self.confirmed_end is None else self.confirmed_end()
+
+    def _dispatch_before(self, end: int) -> None:
+        entries = []
         while self._undispatched and self._undispatched[0].commit_log_offset < end:
-            flushed.append(self._undispatched.popleft())
-        if flushed:
-            self._dispatch(flushed)
+            entries.append(self._undispatched.popleft())
+        if entries:
+            self._dispatch(entries)
 
     def _dispatch(self, entries: Sequence[Dispatched]) -> None:
         """Add records to the index and to their queues, and notify the listener."""
@@ -673,9 +677,10 @@ class MessageStore:
         )
 
     def _dispatch_all(self) -> None:
-        """Flush and dispatch pending messages, synchronously."""
+        """Flush and dispatch pending messages, synchronously, confirmed or not."""
         if self._undispatched:
             self._flusher.flush_all(self.log.end)
+            self._dispatch_before(self.log.end)
 
     def _drop_spoiled_index(self) -> None:
         if self.settings.index_enabled and not self.index.is_untouched():

@@ -27,7 +27,9 @@ A kill does not touch connections and files; the caller ends those with ``Memory
 
 import asyncio
 import contextvars
+import inspect
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from orbitmq.errors import OrbitError
@@ -95,3 +97,16 @@ class Process:
         self._remains += self._loop.drop(lambda context: context.get(_RUNNING) is self)
         if self.is_alive:
             self._killed.set_result(None)
+
+    def discard(self) -> None:
+        """Let go of what a kill dropped, at the end of a run, while the loop still runs.
+
+        Their ``finally`` runs now, up to the first ``await``; collected later, it would meet a
+        closed loop.
+        """
+        remains, self._remains = self._remains, []
+        for task in remains:
+            coroutine = task.get_coro()
+            if inspect.iscoroutine(coroutine):
+                with suppress(RuntimeError):  # it awaited something
+                    coroutine.close()

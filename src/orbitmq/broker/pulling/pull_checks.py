@@ -52,9 +52,16 @@ class PullChecks:
     members: Members
     filters: ConsumerFilters
     own_host: Callable[[], str]
+    why_unreadable: Callable[[], str] = lambda: ""
+    """Returns why no pulls are served yet; empty if they are."""
 
     def check(self, pull: PullMessage, code: int, peer: str) -> CheckedPull:
         """Check a pull; raise Refusal, with the reason as its remark, if it is not allowed."""
+        if why := self.why_unreadable():
+            raise Refusal(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy, start flow control for a while. {why}",
+            )
         self._check_broker(code)
         group = self._group(pull.consumer_group)
         topic = self._topic(pull, peer)

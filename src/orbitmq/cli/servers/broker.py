@@ -1,7 +1,7 @@
 """``orbitmq broker``: one broker, configured by a RocketMQ ``broker.conf``.
 
 It prints ``ready broker=HOST:PORT`` when it listens. SIGTERM and SIGINT stop it; SIGHUP reloads the
-file.
+file. With ``enableControllerMode`` it elects a master with the other brokers of its name.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
+from orbitmq.broker.elected import ElectedBroker
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import KEYS, BrokerSettings, LiveSettings
@@ -58,20 +59,25 @@ def _run(arguments: argparse.Namespace) -> int:
     allow_many_open_files()
     settings = LiveSettings.load(properties, file=arguments.file)
     warn_about_auto_create(settings)
-    return serve(
-        lambda: Broker(
+
+    def make() -> Broker | ElectedBroker:
+        kind = ElectedBroker if settings.failover.enabled else Broker
+        return kind(
             settings,
             Machine(pid=os.getpid()),
             insecure=arguments.insecure,
             progress=recovery_progress(),
-        ),
+        )
+
+    return serve(
+        make,
         lambda broker: f"ready broker={broker.advertised}",
         partial(_reload, arguments),
         stop_at_eof=arguments.stop_at_eof,
     )
 
 
-async def _reload(arguments: argparse.Namespace, broker: Broker) -> None:
+async def _reload(arguments: argparse.Namespace, broker: Broker | ElectedBroker) -> None:
     broker.reload(await asyncio.to_thread(_properties, arguments))
 
 
