@@ -6,7 +6,6 @@ import pytest
 
 from orbitmq.demo.charts import latency_chart, throughput_chart
 from orbitmq.demo.figures import Rate
-from tests.demo.measured import buckets
 
 
 def bars(chart: str, kind: str) -> list[ET.Element]:
@@ -42,11 +41,15 @@ def test_an_empty_run_has_a_chart_too() -> None:
     assert bars(throughput_chart([Rate(0, 0)]), "c0") == []
 
 
-def test_each_minute_has_a_panel_with_its_counts() -> None:
-    chart = latency_chart([buckets(b0=2_080, b1=12), buckets(b6=1)])
+def test_without_files_there_are_only_sends() -> None:
+    chart = throughput_chart([Rate(40, 0)], with_files=False)
+    assert bars(chart, "c1") == []
+    assert "in Parquet, by batch" not in texts(chart)
+
+
+def test_each_bucket_has_its_count() -> None:
+    chart = latency_chart([0] * 2_080 + [4] * 12 + [30_000])
     shown = texts(chart)
-    assert "minute 1" in shown
-    assert "2,092 sends by latency; the scale is logarithmic" in shown
-    assert "minute 2" in shown
-    assert {"2,080", "12", "1"} <= {*shown}
+    assert "2,093 sends; the scale is logarithmic" in shown
+    assert {"2,080", "12", "1", "3–4", "or more"} <= {*shown}
     assert len(bars(chart, "c0")) == 3

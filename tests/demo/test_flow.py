@@ -71,8 +71,18 @@ def test_all_events_are_sent_and_waited_for(producer: Producer) -> None:
     assert query.is_stopped
     assert flow.written == producer.statistics.sent == len(happened)
     assert [flow.samples[0].sent, flow.samples[-1].sent] == [1, len(happened)]
-    assert sum(flow.samples[-1].by_bucket) == len(happened)
     assert reported[-1].endswith(f"{len(happened)} sent {len(happened):>10,} in Parquet")
+
+
+def test_without_a_query_events_are_sent_all_the_same(producer: Producer) -> None:
+    happened, reported = events(40), list[str]()
+    flow = Flow(producer, None, SystemClock(), reported.append)
+    assert flow.warm_up(happened[0]) == 0
+    flow.produce(happened[1:])
+    flow.finish(len(happened))
+    assert producer.statistics.sent == len(happened)
+    assert flow.batches == ()
+    assert reported[-1].endswith(f"{len(happened)} sent")
 
 
 def test_a_query_that_fails_ends_the_flow(producer: Producer) -> None:

@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from orbitmq.demo.report import page, verdict
-from tests.demo.measured import comparison, measured
+from tests.demo.measured import billed, comparison, measured, streamed
 
 VOID = {"meta"}
 
@@ -41,7 +41,8 @@ def test_every_element_is_closed() -> None:
 
 def test_it_has_no_external_resources() -> None:
     text = page(measured())
-    assert re.findall(r"(?:src|href|url|@import|<script|<link|//\w)", text) == []
+    assert re.findall(r"(?:src|url|@import|<script|<link|//\w)", text) == []
+    assert re.findall(r'href="(.*?)"', text) == ["traces.html", "reconcile.html"]
 
 
 def test_it_has_the_figures_of_the_run() -> None:
@@ -50,7 +51,19 @@ def test_it_has_the_figures_of_the_run() -> None:
     for name, figure in measured().summary:
         assert name in words
         assert figure in words
+    for name, figure in measured().facts:
+        assert name in words
+        assert figure in words
+    assert {"p50", "p90", "p99", "p99.9", "longest"} <= {*words}
     assert words.count("98.00") == 2  # the topic's amount and the files'
+
+
+def test_without_spark_it_says_what_was_consumed() -> None:
+    words = outline(page(measured(streamed=None))).words
+    assert "all" in words
+    assert "Topic and files" not in words
+    lost = outline(page(measured(streamed=None, billed=billed(missing=2)))).words
+    assert lost[lost.index("were not consumed") - 1] == "2"
 
 
 def test_it_has_dark_colours() -> None:
@@ -59,7 +72,7 @@ def test_it_has_dark_colours() -> None:
 
 def test_it_shows_differences() -> None:
     compared = comparison(missing=3, extra=2, out_of_order=1)
-    words = outline(page(measured(compared=compared))).words
+    words = outline(page(measured(streamed=streamed(compared)))).words
     assert "not equal" in words
     assert verdict(compared) == (
         "Topic and files differ: 3 rows are missing in the files, 2 should not be there, "

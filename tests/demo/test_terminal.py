@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.demo.terminal import dump, say, title
+from orbitmq.demo.terminal import figure, say, title
 
 
 def test_a_long_line_is_wrapped_before_the_eightieth_column(
@@ -20,12 +20,18 @@ def test_columns_are_left_as_they_are(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_title_is_underlined(capsys: pytest.CaptureFixture[str]) -> None:
-    title("1. Bytes")
-    assert capsys.readouterr().out == "\n1. Bytes\n────────\n"
+    title("Summary")
+    assert capsys.readouterr().out == "\nSummary\n───────\n"
 
 
-def test_bytes_are_printed_sixteen_per_row(capsys: pytest.CaptureFixture[str]) -> None:
-    dump(bytes(range(60, 78)))
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "  0000  3c 3d 3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b  <=>?@ABCDEFGHIJK"
-    assert second == f"  0010  4c 4d{' ' * 42}  LM"
+def test_an_address_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    say("file:///" + "folder/" * 20, wrap=False)
+    assert capsys.readouterr().out == "file:///" + "folder/" * 20 + "\n"
+
+
+def test_a_long_figure_stays_in_its_column(capsys: pytest.CaptureFixture[str]) -> None:
+    figure("consumed", "word " * 30)
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("consumed                word ")
+    assert second.startswith(" " * 24 + "word")
+    assert max(len(first), len(second)) <= 79

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +45,7 @@ PROBE: Final = """
     [...plot.querySelectorAll("rect, path, polyline, circle")].some(
       shape => shape.getBoundingClientRect().width > 0));
   const texts = [...document.querySelectorAll("svg text, td, p")];
-  document.title = JSON.stringify({
+  top.document.title = JSON.stringify({
     wider: document.documentElement.scrollWidth - window.innerWidth,
     plots: plots.length,
     drawn: drawn.length,
@@ -55,13 +56,20 @@ PROBE: Final = """
 """
 
 
-@pytest.mark.parametrize("width", [1280, 800])
+PHONE: Final = 390
+LEAST: Final = 500  # no window of Chromium is narrower: a phone's is a frame within it
+
+
+@pytest.mark.parametrize("width", [1280, 800, PHONE])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_in_a_browser(name: str, width: int, tmp_path: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         decline("no chromium on the PATH")
-    (tmp_path / "page.html").write_text(PAGES[name]() + PROBE)
+    page = PAGES[name]() + PROBE
+    if width < LEAST:
+        page = f'<iframe width="{width}" height="800" srcdoc="{escape(page)}"></iframe>'
+    (tmp_path / "page.html").write_text(page)
     shown = subprocess.run(
         [
             *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from orbitmq.blocking import Producer
-from orbitmq.clock import Clock
-from orbitmq.demo.figures import Batch, Sample, sample
+from orbitmq.clock import Clock, pause
+from orbitmq.demo.figures import Batch, Sample
 from orbitmq.demo.pipeline import batches_of
 from orbitmq.demo.shop import Event
 from orbitmq.errors import OrbitError
@@ -25,7 +25,7 @@ _WAIT_MS_MAX: Final = 120_000
 
 
 class Flow:
-    """Sends events, watches the query that writes them, and takes samples meanwhile.
+    """Sends events, watches the query that writes them, if any, and takes samples meanwhile.
 
     Times count from the end of ``warm_up``. ``report`` prints the progress.
     """
@@ -33,7 +33,7 @@ class Flow:
     def __init__(
         self,
         producer: Producer,
-        query: "StreamingQuery",
+        query: "StreamingQuery | None",
         clock: Clock,
         report: Callable[[str], None],
     ) -> None:
@@ -52,6 +52,9 @@ class Flow:
         any later batch.
         """
         self._producer.send(event.message())
+        if self._query is None:
+            self._begin()
+            return 0
         self._await(1)
         took_ms = self._now_ms()
         if not self.written:
@@ -73,8 +76,9 @@ class Flow:
 
     def finish(self, rows: int) -> None:
         """Wait until ``rows`` rows are written, at most two minutes, and stop the query."""
-        self._await(rows, self._report_sometimes)
-        self._query.stop()
+        if self._query is not None:
+            self._await(rows, self._report_sometimes)
+            self._query.stop()
         self._report_now()
 
     @property
@@ -86,7 +90,7 @@ class Flow:
         self._began_ms = self._clock.monotonic_ms()
         self._began_at_ms = self._clock.now_ms()  # batches have times of day
         self._reported_ms = 0
-        self.samples = [sample(self._producer.statistics, 0)]
+        self.samples = [Sample(0, self._producer.statistics.sent)]
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms() - self._began_ms
@@ -99,15 +103,19 @@ class Flow:
 
     def _watch_until(self, until_ms: int) -> None:
         """Wait until a time of the flow; raise the query's error if it fails."""
-        left_s = max(1, until_ms - self._now_ms()) / 1000
-        # PySpark accepts fractions of a second, although its types say int.
-        self._query.awaitTermination(timeout=left_s)  # type: ignore[arg-type]
+        left_ms = max(1, until_ms - self._now_ms())
+        if self._query is None:
+            pause(left_ms)
+        else:
+            # PySpark accepts fractions of a second, although its types say int.
+            self._query.awaitTermination(timeout=left_ms / 1000)  # type: ignore[arg-type]
         self._look()
 
     def _look(self) -> None:
         if self._producer.statistics.sent > self.samples[-1].sent:
-            self.samples.append(sample(self._producer.statistics, self._now_ms()))
-        self.batches = batches_of(self._query, self._began_at_ms)
+            self.samples.append(Sample(self._now_ms(), self._producer.statistics.sent))
+        if self._query is not None:
+            self.batches = batches_of(self._query, self._began_at_ms)
 
     def _report_sometimes(self) -> None:
         if self._now_ms() - self._reported_ms >= _REPORT_MS:
@@ -117,4 +125,5 @@ class Flow:
         self._reported_ms = self._now_ms()
         sent = self.samples[-1].sent
         now_s = self._reported_ms / 1000
-        self._report(f"{now_s:6.1f} s {sent:>10,} sent {self.written:>10,} in Parquet")
+        written = "" if self._query is None else f" {self.written:>10,} in Parquet"
+        self._report(f"{now_s:6.1f} s {sent:>10,} sent{written}")

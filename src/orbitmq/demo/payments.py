@@ -10,14 +10,15 @@
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from orbitmq.blocking import Admin, Producer
 from orbitmq.clock import Clock
+from orbitmq.demo.figures import Later
 from orbitmq.errors import OrbitError
 from orbitmq.message.model import Message
 
-__all__ = ["Later", "seen_later", "send_payments"]
+__all__ = ["seen_later", "send_payments"]
 
 PAYMENTS: Final = "shop-payments"
 REMINDERS: Final = "shop-reminders"
@@ -30,20 +31,6 @@ _WAIT_MS_MAX: Final = 30_000
 
 class CardDeclined(Exception):
     """The work that belongs to a payment failed, so the payment must not be seen."""
-
-
-class Later(NamedTuple):
-    """What became of the payments and reminders."""
-
-    sent: int
-    declined: int
-    committed: int
-    """Payments in the topic."""
-    delay_s: float
-    late_ms: int
-    """How much later than due the reminder was stored."""
-    reminders: int
-    """Reminders in the topic; one of two was recalled."""
 
 
 def send_payments(producer: Producer, admin: Admin) -> None:

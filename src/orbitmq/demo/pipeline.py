@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orbitmq.spark
 from orbitmq.clock import Clock
-from orbitmq.demo.figures import Batch, Comparison, Total
-from orbitmq.demo.jobs import Jobs, run_jobs
+from orbitmq.demo.figures import Batch, Comparison, Jobs, Total
+from orbitmq.demo.jobs import run_jobs
+from orbitmq.demo.latency import Spread
 from orbitmq.demo.shop import REMINDER, TOPIC
 from orbitmq.errors import OrbitError
 
@@ -36,7 +37,10 @@ class Pipeline:
     """A Spark session that reads the shop's topic, and writes Parquet files and a checkpoint."""
 
     def __init__(self, nameserver: str, directory: str, clock: Clock) -> None:
+        began_ms = clock.monotonic_ms()
         self._spark: SparkSession = orbitmq.spark.session("orbitmq demo", _MASTER, _CONFIG)
+        self.ready_ms = clock.monotonic_ms() - began_ms
+        """How long the session took to start."""
         self._nameserver = nameserver
         self._files = f"{directory}/orders"
         self._checkpoint = f"{directory}/checkpoint"
@@ -95,7 +99,7 @@ class Pipeline:
             out_of_order=_out_of_order(files),
             topic_ms=between_ms - began_ms,
             files_ms=files_ms,
-            arrived_ms=_arrived_ms(files),
+            arrived=_arrived(files),
         )
 
     def jobs(self, home: Path) -> Jobs:
@@ -164,13 +168,19 @@ def _out_of_order(files: "DataFrame") -> int:
     return steps.where("b.step >= step OR b.queue_id <> queue_id").count()
 
 
-def _arrived_ms(files: "DataFrame") -> tuple[int, int]:
-    """Return the median and 99th percentile from birth to readable in a file."""
+def _arrived(files: "DataFrame") -> Spread:
+    """Return the times from birth to readable in a file."""
     took = "unix_millis(_metadata.file_modification_time) - unix_millis(born_timestamp)"
+    shares = "array(0.5, 0.9, 0.99, 0.999)"
     (row,) = (
         files.where(f"state <> '{REMINDER}'")
-        .selectExpr(f"percentile_approx({took}, array(0.5, 0.99)) AS took")
+        .selectExpr(f"{took} AS took")
+        .selectExpr(
+            "count(took) AS count",
+            f"percentile_approx(took, {shares}, 10000) AS shares",
+            "max(took) AS longest",
+        )
         .collect()
     )
-    median, most = row["took"] or (0, 0)
-    return median, most
+    p50, p90, p99, p999 = row["shares"] or (0, 0, 0, 0)
+    return Spread(row["count"], p50, p90, p99, p999, row["longest"] or 0)

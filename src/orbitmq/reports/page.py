@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from orbitmq.reports.charts import STYLE as CHART_STYLE
 
-__all__ = ["Page", "Tile", "note", "paragraph", "table"]
+__all__ = ["Page", "Tile", "links", "note", "paragraph", "table"]
 
 _PAGE: Final = """\
 <!DOCTYPE html>
@@ -42,12 +42,12 @@ _PAGE: Final = """\
 _STYLE: Final = """\
 :root {
   --page: #f4f6f9; --card: #ffffff; --ink: #1c2733; --soft: #5b6774; --line: #e3e8ee;
-  --good: #1d7f4e; --bad: #b3372f;
+  --good: #1d7f4e; --bad: #b3372f; --link: #2f6fb3;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #0f1317; --card: #171c22; --ink: #e8edf2; --soft: #9aa7b5; --line: #2b343e;
-    --good: #5fcf97; --bad: #ff8a80;
+    --good: #5fcf97; --bad: #ff8a80; --link: #6aa7e6;
   }
 }
 * { box-sizing: border-box; }
@@ -83,8 +83,21 @@ th { color: var(--soft); font-weight: 500; font-size: 13px; }
 .facts td { text-align: left; }
 .facts td:first-child { color: var(--soft); width: 34%; }
 p { margin: 0 0 10px; }
+a { color: var(--link); }
+ul { margin: 0 0 14px; padding-left: 20px; }
 .note { color: var(--soft); font-size: 13px; margin: 12px 0 0; }
+.note + svg, .note + table { margin-top: 20px; }
 code { font: 0.92em ui-monospace, Menlo, Consolas, monospace; }
+@media (max-width: 600px) {  /* a phone: what is too wide is scrolled within its section */
+  main { padding: 20px 12px 32px; }
+  section { padding: 16px; }
+  table { font-size: 13px; }
+  th, td { padding: 6px 0 6px 10px; }
+  td { overflow-wrap: normal; }
+  .facts td { overflow-wrap: anywhere; }
+  .left1 td:not(:first-child) { white-space: nowrap; }
+  svg.chart { width: 640px; max-width: none; }
+}
 """
 
 
@@ -158,6 +171,16 @@ def _row(tag: str, cells: Iterable[str]) -> str:
 def paragraph(text: str) -> str:
     """Return a paragraph."""
     return f"<p>{escape(text)}</p>"
+
+
+def links(targets: Iterable[tuple[str, str]]) -> str:
+    """Return a list of links, each an address beside the page and a text.
+
+    >>> links([("traces.html", "traces")])
+    '<ul><li><a href="traces.html">traces</a></li></ul>'
+    """
+    shown = (f'<li><a href="{escape(to)}">{escape(text)}</a></li>' for to, text in targets)
+    return f"<ul>{''.join(shown)}</ul>"
 
 
 def note(text: str) -> str:

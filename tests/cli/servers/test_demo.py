@@ -6,13 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.main import main, parser
+from orbitmq.cli.main import main
 from orbitmq.demo import run as demo
 
 
-def test_the_defaults() -> None:
-    parsed = parser().parse_args(["demo"])
-    assert (parsed.directory, parsed.orders) == ("orbitmq-demo", 2_000)
+@pytest.mark.parametrize(
+    ("given", "seconds", "orders"), [((), None, 2_000), ((), "2", 444), (("--orders", "7"), "2", 7)]
+)
+def test_how_many_orders_are_sent(
+    given: tuple[str, ...], seconds: str | None, orders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def stand_in(directory: str, orders: int) -> int:
+        asked.append((directory, orders))
+        return 0
+
+    monkeypatch.setattr(demo, "run", stand_in)
+    if seconds is not None:
+        monkeypatch.setenv("ORBITMQ_DEMO_SECONDS", seconds)
+    assert main(["demo", *given]) == 0
+    assert asked == [("orbitmq-demo", orders)]
 
 
 @pytest.mark.parametrize("status", [0, 1])
