@@ -41,6 +41,12 @@ class OurServer:
     def __repr__(self) -> str:
         return f"<OurServer {self._arguments[0]} {self.address}>"
 
+    @property
+    def pid(self) -> int:
+        """Its process, which runs."""
+        assert self._server is not None
+        return self._server.process.pid
+
     def start(self) -> None:
         """Start it; return when it serves."""
         server = self._running.enter_context(serving(*self._arguments))
@@ -57,12 +63,18 @@ class OurServer:
         assert "Traceback" not in ended.logged, ended.logged
         self._forget()
 
-    def kill(self) -> None:
-        """End it at once, as a crash would; return when it is gone."""
+    def kill(self) -> str:
+        """End it at once, as a crash would; return what it has logged when it is gone."""
         assert self._server is not None
         self._server.process.kill()
-        self._server.end()
+        ended = self._server.end()
         self._forget()
+        return ended.logged
+
+    def signal(self, number: int) -> None:
+        """Send its process a signal, such as SIGSTOP."""
+        assert self._server is not None
+        self._server.process.send_signal(number)
 
     def _forget(self) -> None:
         self._running.close()

@@ -96,16 +96,27 @@ def test_all_tables_are_taken_and_one_that_fails_is_no_reason_to_skip_others() -
     run_virtual(main)
 
 
-def test_a_master_that_does_not_say_where_its_log_is_is_an_error() -> None:
-    def serve(_connection: object, _request: Frame) -> Response:
-        return Response(body=KVTable(table={}).to_json())
+def log_range(table: dict[str, str]) -> LogRange | None:
+    """Return what is made of the runtime info of a master."""
 
-    async def main(_clock: VirtualClock) -> None:
+    def serve(_connection: object, _request: Frame) -> Response:
+        return Response(body=KVTable(table=table).to_json())
+
+    async def main(_clock: VirtualClock) -> LogRange | None:
         network = MemoryNetwork()
         async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
             sync = MetadataSync(dialer, Tables())
             sync.follow(HERE)
-            with pytest.raises(InvalidBody, match="has no log"):
-                await sync.log_range()
+            return await sync.log_range()
 
-    run_virtual(main)
+    return run_virtual(main)
+
+
+def test_a_master_that_does_not_say_where_its_log_is_is_an_error() -> None:
+    with pytest.raises(InvalidBody, match="has no log"):
+        log_range({})
+
+
+def test_a_master_of_java_without_a_file_has_an_empty_log() -> None:
+    said = {"commitLogMinOffset": "-1", "commitLogMaxOffset": "0"}
+    assert log_range(said) == LogRange(0, 0)

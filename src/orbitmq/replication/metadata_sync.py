@@ -100,7 +100,9 @@ class MetadataSync:
             return None
         table = (await self._ask(KVTable, code=RequestCode.GET_BROKER_RUNTIME_INFO)).table
         try:
-            return LogRange(int(table["commitLogMinOffset"]), int(table["commitLogMaxOffset"]))
+            # A master of Java that has no log file yet says -1 (``CommitLog.getMinOffset``).
+            first = max(0, int(table["commitLogMinOffset"]))
+            return LogRange(first, int(table["commitLogMaxOffset"]))
         except (KeyError, ValueError) as error:
             raise InvalidBody(f"the runtime info of {self.address} has no log: {error}") from error
 

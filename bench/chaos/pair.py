@@ -1,0 +1,216 @@
+"""Two nameservers, a master and its slave as processes, and the links that lead to them.
+
+::
+
+    clients ──▶ relay ──▶ master        the address in routes is that of the relay
+    slave   ──▶ relay ──▶ master's port for slaves
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Final, Self
+
+from bench.chaos.plan import Configuration
+from bench.chaos.relay import Relay
+from orbitmq.errors import OrbitError
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.settings import NetSettings
+from orbitmq.wire.bodies.replication import HARuntimeInfo
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.fields import NoFields
+from tests.interop.java_server import free_port
+from tests.interop.our_servers import LOOPBACK, SMALL_STORE, OurServer, a_nameserver
+from tests.small_disks import small_disk
+
+__all__ = ["Node", "Pair"]
+
+_RELAYS: Final = "127.0.0.2"
+_BROKER: Final = "pair"
+_MIB: Final = 1024 * 1024
+_PAGE: Final = 4096
+_DISK_MIB: Final = 384
+_FREE_MIB: Final = 64
+"""Enough for the small files that a broker keeps beside its log."""
+_QUICK: Final = NetSettings(request_timeout_ms=2_000, connect_timeout_ms=2_000)
+_SETTINGS: Final = {
+    "brokerName": _BROKER,
+    "brokerIP1": _RELAYS,
+    "listenHost": LOOPBACK,
+    "inSyncReplicas": "2",
+    "slaveTimeout": "1000",
+    "slaveReadEnable": "true",
+    "haSendHeartbeatInterval": "1000",
+    "haHousekeepingInterval": "3000",
+    **SMALL_STORE,
+}
+
+
+class Node:
+    """A broker's process, its disk, and the links that lead to it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = free_port(below=2, above=1)
+        self.clients = Relay(Address(_RELAYS, self.port), Address(LOOPBACK, self.port))
+        """What clients go through."""
+        self.slaves = Relay(Address(_RELAYS, self.port + 1), Address(LOOPBACK, self.port + 1))
+        """What the log goes through, when it is the master."""
+        self.server: OurServer | None = None
+        """None while it does not run."""
+
+    def __repr__(self) -> str:
+        return f"<Node {self.address} in {self.directory.name}>"
+
+    @property
+    def address(self) -> Address:
+        """Where it listens itself."""
+        return Address(LOOPBACK, self.port)
+
+    async def start(self, settings: dict[str, str]) -> None:
+        """Start its process; return when it serves."""
+        said = {
+            **settings,
+            "listenPort": str(self.port),
+            "storePathRootDir": str(self.directory / "store"),
+        }
+        server = OurServer(
+            self.address, "broker", *(f"--set={name}={value}" for name, value in said.items())
+        )
+        await asyncio.to_thread(server.start)
+        self.server = server
+        await self.clients.open()
+        await self.slaves.open()
+
+    async def kill(self) -> str:
+        """Kill its process; return what it has logged."""
+        assert self.server is not None
+        logged = await asyncio.to_thread(self.server.kill)
+        self.server = None
+        await self.clients.close()
+        await self.slaves.close()
+        return logged
+
+    def lose_disk(self) -> None:
+        """Lose all its files; its process is dead."""
+        for one in self.directory.iterdir():
+            shutil.rmtree(one)
+
+    def fill_disk(self) -> Callable[[], None]:
+        """Fill its disk, while the broker goes on writing; return what makes room again."""
+        path = self.directory / "ballast"
+        with path.open("wb") as file:
+            for step in (_MIB, _PAGE):
+                with suppress(OSError):  # ENOSPC: the last step may be smaller
+                    while True:
+                        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
+        return path.unlink
+
+
+class Pair:
+    """A master and a slave; an async context manager, whose end kills everything."""
+
+    def __init__(self, directory: Path, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.logged: list[str] = []
+        """What dead processes had logged."""
+        self._directory = directory
+        self.nameservers = [a_nameserver(directory / f"names-{number}") for number in (1, 2)]
+        self.master, self.slave = (Node(directory / f"broker-{one}") for one in (1, 2))
+        self._disks = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"<Pair {self.configuration.name}, master {self.master}>"
+
+    @property
+    def names(self) -> str:
+        """The nameservers, as clients are told."""
+        return ";".join(str(one.address) for one in self.nameservers)
+
+    async def __aenter__(self) -> Self:
+        for number in (1, 2):
+            (self._directory / f"names-{number}").mkdir(parents=True)
+        for node in (self.master, self.slave):
+            node.directory.mkdir(parents=True)
+            if self.configuration.has_small_disks:
+                self._disks.enter_context(small_disk(node.directory, _DISK_MIB))
+        for server in self.nameservers:
+            await asyncio.to_thread(server.start)
+        await self.start_master()
+        await self.start_slave()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        try:
+            for node in (self.master, self.slave):
+                if node.server is not None:
+                    self.logged.append(await node.kill())
+            for server in self.nameservers:
+                with suppress(AssertionError):  # it does not run
+                    self.logged.append(await asyncio.to_thread(server.kill))
+        finally:
+            await self._disks.aclose()
+
+    async def start_master(self) -> None:
+        """Start the master on its files."""
+        await self.master.start(self._said({"brokerRole": self.configuration.role}))
+
+    async def start_slave(self) -> None:
+        """Start the slave on its files."""
+        await self.slave.start(self._said({"brokerRole": "SLAVE", "brokerId": "1"}))
+
+    def _said(self, more: dict[str, str]) -> dict[str, str]:
+        small = {"mappedFileSizeCommitLog": str(_FREE_MIB * _MIB)}
+        return {
+            **_SETTINGS,
+            "namesrvAddr": self.names,
+            "flushDiskType": self.configuration.flush,
+            **(small if self.configuration.has_small_disks else {}),
+            **more,
+        }
+
+    async def kill(self, *nodes: Node) -> None:
+        """Kill some brokers at the same time."""
+        self.logged += await asyncio.gather(*(node.kill() for node in nodes))
+
+    async def promote(self) -> None:
+        """Make the slave the master, as an operator does, and the other an empty slave."""
+        await self.kill(self.slave)
+        self.master, self.slave = self.slave, self.master
+        await self.start_master()
+        await self.start_slave()
+
+    async def restart_nameservers(self) -> None:
+        """Kill both nameservers, which forget everything, and start them again."""
+        for server in self.nameservers:
+            self.logged.append(await asyncio.to_thread(server.kill))
+        for server in self.nameservers:
+            await asyncio.to_thread(server.start)
+
+    def pause(self, node: Node) -> None:
+        """Stop a process without its knowledge."""
+        assert node.server is not None
+        node.server.signal(signal.SIGSTOP)
+
+    def resume(self, node: Node) -> None:
+        """Let a stopped process go on."""
+        assert node.server is not None
+        node.server.signal(signal.SIGCONT)
+
+    async def behind(self) -> int | None:
+        """Return by how many bytes the slave is behind; None if it doesn't follow."""
+        return await asyncio.to_thread(self._behind)
+
+    def _behind(self) -> int | None:
+        try:
+            with BlockingConnection(self.master.address, settings=_QUICK) as connection:
+                answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_HA_STATUS)
+            found = HARuntimeInfo.from_json(answer.body).ha_connection_info
+        except OrbitError:
+            return None
+        return min((one.diff for one in found if one.slave_ack_offset >= 0), default=None)

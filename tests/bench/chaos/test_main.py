@@ -1,0 +1,32 @@
+"""The command, where disks can't be mounted: it says so, and writes what it has."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench import measure
+from bench.chaos import __main__ as command
+from bench.chaos import pair
+from tests.small_disks import CannotMount
+
+
+@contextmanager
+def no_disk(_directory: Path, _mib: int) -> Iterator[Path]:
+    raise CannotMount("not here")
+    yield
+
+
+def test_a_configuration_that_can_not_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "bench" / "results"
+    results.parent.mkdir()
+    monkeypatch.setattr(measure, "RESULTS", results)
+    monkeypatch.setattr(pair, "small_disk", no_disk)
+    assert command.main(["--only", "small-disk", "--minutes", "1"]) == 0
+    (found,) = json.loads((results / "chaos.json").read_text())["configurations"]
+    assert (found["name"], found["skipped"], found["faults"]) == ("small-disk", "not here", [])
+    assert "not run, not here" in capsys.readouterr().out
