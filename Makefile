@@ -6,7 +6,7 @@ READY := .venv/.ready
 # The suite starts hundreds of Pythons; without bytecode each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test check reference counterparts speed soak bench bench-quick bench-check bench-parts clean
+.PHONY: setup demo test check reference site counterparts speed soak bench bench-quick bench-check bench-parts clean
 
 setup: $(READY)
 
@@ -38,6 +38,15 @@ check: setup
 # The pages of docs/ that are made from the code: docs/api/ and docs/java-keys.md.
 reference: setup
 	$(BIN)/python -m tools.reference
+
+# The documents as HTML in build/site, by mkdocs in an environment of its own.
+site: build/site-builder/.ready
+	build/site-builder/bin/python -m tools.docs_site
+
+build/site-builder/.ready: requirements/site.lock
+	$(PYTHON) -m venv --clear build/site-builder
+	build/site-builder/bin/python -m pip --quiet --disable-pip-version-check install -r requirements/site.lock
+	touch $@
 
 counterparts: setup
 	$(BIN)/python -m tests.interop.counterparts

@@ -1,5 +1,6 @@
 """What the guides say: their programs run, and the names they translate to exist."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq import blocking
+from orbitmq import blocking, embedded
 from orbitmq.client.consumer.options import ConsumerOptions, PullConsumerOptions
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.producer.options import ProducerOptions
@@ -17,7 +18,7 @@ from tests.architecture.sources import ROOT
 
 WITH_PROGRAMS = (
     *("docs/admin.md", "docs/blocking.md", "docs/consumer.md", "docs/producer.md"),
-    *("docs/metrics.md", "docs/operating.md", "docs/recipes.md"),
+    *("docs/deduplication.md", "docs/metrics.md", "docs/operating.md", "docs/recipes.md"),
 )
 TABLES = ("docs/moving/java.md", "docs/moving/kafka.md", "docs/moving/python.md")
 PARAMETERS = {  # what stands beside the options: parameters of the constructors themselves
@@ -47,6 +48,40 @@ def test_a_program_prints_what_it_says(program: str, tmp_path: Path) -> None:
     said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)
     assert said, "a program shows what it prints behind each print"
     assert run.stdout.splitlines() == said
+
+
+def test_a_service_under_gunicorn_sends_and_a_program_consumes(tmp_path: Path) -> None:
+    """Run what docs/frameworks.md has for gunicorn, called as gunicorn does, and its consumer."""
+    for block in Document("", (ROOT / "docs/frameworks.md").read_text()).blocks:
+        if name := re.match(r"# (\S+\.py)\n", block.text):
+            (tmp_path / name[1]).write_text(block.text)
+    worker = """
+import runpy, app
+hooks = runpy.run_path("gunicorn.conf.py")
+hooks["post_worker_init"](None)
+print(len(app.application({}, lambda status, headers: print(status))[0]))
+hooks["worker_exit"](None, None)
+"""
+    with embedded.start() as cluster:
+        environment = {**os.environ, "NAMESRV_ADDR": cluster.nameserver}
+        command = [sys.executable, "-c", worker]
+        sent = subprocess.run(
+            command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
+        )
+        assert sent.stdout == "200 OK\n32\n"
+        with subprocess.Popen(
+            [sys.executable, "consume.py"],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        ) as consumer:
+            assert consumer.stdout is not None
+            try:
+                assert consumer.stdout.readline() == "billed ()\n"
+            finally:
+                consumer.terminate()
+            assert consumer.wait(timeout=60) == 0
 
 
 def codes(path: str) -> set[str]:
