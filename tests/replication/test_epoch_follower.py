@@ -1,14 +1,21 @@
 """A replica and the feed of an elected primary, connected without a network."""
 
+from typing import NamedTuple
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orbitmq.errors import LogsDiverged, RemoteProtocolError
+from orbitmq.randomness import SeededRandomness
 from orbitmq.replication.epochs import EpochHistory
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.settings import FlushMode
+from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from orbitmq.wire.epoch_stream import EpochEntry, EpochPrimary, History, LinkState
 from orbitmq.wire.replica_stream import Report
 from tests.replication.worlds import Joined, Node, fill, log_bytes, same
+from tests.store.recovery.test_truncation import alike
 from tests.store.stores import bodies, flush
 
 
@@ -105,10 +112,12 @@ def test_what_is_confirmed_is_kept_and_never_beyond_the_log() -> None:
     piece = joined.feed.next_piece(0)
     assert piece is not None
     follower.receive(b"".join(piece), 0)
-    assert 0 < follower.confirmed == replica.store.log.end < primary.store.log.end
-    joined = replica.follow(primary)
-    assert isinstance(joined.follower, type(follower))
-    assert joined.follower.confirmed == primary.store.log.end
+    assert 0 < replica.store.confirmed == replica.store.log.end < primary.store.log.end
+    replica.follow(primary)
+    assert replica.store.confirmed == primary.store.log.end
+    replica.store.close()
+    replica.open()
+    assert replica.store.confirmed == primary.store.log.end
 
 
 def test_a_replaced_primary_follows_the_next() -> None:
@@ -250,3 +259,136 @@ def test_another_place_than_the_next_is_refused() -> None:
     spoken = Spoken(replica, (3, 0), end=replica.store.log.end)
     with pytest.raises(LogsDiverged, match="sends another place"):
         spoken.say(spoken.asked + 7, b"", (3, 0))
+
+
+# Logs that differ
+
+
+class Branch(NamedTuple):
+    """A log in the making: how many messages each epoch has."""
+
+    shared: list[int]
+    own: list[int]
+    theirs: list[int]
+
+
+def parted(
+    branch: Branch, mode: FlushMode = FlushMode.ASYNC, disk: SimulatedDisk | None = None
+) -> tuple[Node, Node, Node]:
+    """Return a primary, a broker with a tail that the primary has not, and one that never had it.
+
+    Both tails were written in epochs of their own, after some epochs that both have.
+    """
+    primary, replica, pure = Node(1, mode), Node(2, mode, disk), Node(3, mode)
+    epoch = number = 0
+    for count in branch.shared:
+        epoch += 1
+        for node in (primary, replica):
+            node.lead(epoch, count, first=number)
+        number += count
+    # The last epoch that both have goes on at the replaced primary alone.
+    fill(replica.store, branch.own[0], first=1000)
+    for count in branch.own[1:]:
+        epoch += 1
+        replica.lead(epoch, count, first=1000 + epoch * 100)
+    for count in branch.theirs:
+        epoch += 1
+        primary.lead(epoch, count, first=5000 + epoch * 100)
+    pure.follow(primary)
+    return primary, replica, pure
+
+
+counts = st.lists(st.integers(0, 12), min_size=1, max_size=3)
+branches = st.builds(Branch, st.lists(st.integers(1, 12), min_size=1, max_size=3), counts, counts)
+
+
+@pytest.mark.parametrize("mode", FlushMode)
+@settings(max_examples=30)
+@given(branch=branches, later=st.integers(0, 4))
+def test_after_following_it_is_as_if_the_log_had_never_been_another(
+    mode: FlushMode, branch: Branch, later: int
+) -> None:
+    primary, replica, pure = parted(branch, mode)
+    before, end = log_bytes(replica.store), replica.store.log.end
+    joined = replica.follow(primary)
+    fill(primary.store, later, first=9000)
+    joined.run()
+    pure.follow(primary)
+    flush(primary.store)
+    alike(replica.store, pure.store)
+    assert replica.epochs.history == pure.epochs.history
+    for number in range(3):
+        assert bodies(replica.store, queue_id=number) == bodies(primary.store, queue_id=number)
+    saved = saved_pieces(replica.disk)
+    cut_at = end - len(saved)
+    assert before[cut_at:] == saved
+    assert log_bytes(primary.store)[:cut_at] == before[:cut_at]
+    for one in (replica, pure):
+        one.store.close()
+        one.open()
+    alike(replica.store, pure.store)
+
+
+def saved_pieces(disk: SimulatedDisk) -> bytes:
+    """Return what was saved in order of the offsets, which the names say."""
+    found = {}
+    for name in disk.list("/store/cutlog"):
+        _, _, _, begin, _, end = name.split("-")
+        found[int(begin)] = disk.open(f"/store/cutlog/{name}").read(1 << 24, 0)
+        assert len(found[int(begin)]) == int(end) - int(begin)
+    return b"".join(found[begin] for begin in sorted(found))
+
+
+def test_what_is_cut_is_named_by_epoch_and_offsets_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    primary, replica, _ = parted(Branch([5], [4, 3], [6]))
+    common = grown_end(5)
+    end = replica.store.log.end
+    middle = replica.epochs.history.entries[-1].start_offset
+    replica.store.confirmed = common + 1
+    replica.follow(primary)
+    assert replica.disk.list("/store/cutlog") == [
+        f"epoch-1-from-{common:020d}-to-{middle:020d}",
+        f"epoch-2-from-{middle:020d}-to-{end:020d}",
+    ]
+    assert f"ends at {end} and is not that of the elected primary from {common} on" in caplog.text
+    assert f"was confirmed up to {common + 1}" in caplog.text
+
+
+def grown_end(count: int) -> int:
+    node = Node(9)
+    node.lead(1, count)
+    return node.store.log.end
+
+
+def test_all_of_a_log_may_be_cut() -> None:
+    primary, replica = Node(1), Node(2)
+    primary.lead(1)
+    replica.lead(1, 8, first=500)
+    joined = replica.follow(primary)
+    assert replica.store.log.end == 0
+    fill(primary.store, 3)
+    joined.run()
+    assert same(replica, primary)
+
+
+@pytest.mark.parametrize("kind", ["killed", "torn"])
+def test_a_crash_at_any_call_of_a_cut_leaves_a_broker_that_converges(kind: str) -> None:
+    branch = Branch([6, 4], [5, 3], [4])
+    primary, replica, pure = parted(branch)
+    before = len(replica.disk.log)
+    replica.follow(primary)
+    calls = len(replica.disk.log) - before
+    assert calls > 60
+    for call in range(calls):
+        disk = SimulatedDisk(SeededRandomness(call) if kind == "torn" else None)
+        _, replica, _ = parted(branch, disk=disk)
+        disk.cut_power(after=call)
+        with pytest.raises(PowerLost):
+            replica.follow(primary)
+        (disk.kill if kind == "killed" else disk.crash)()
+        replica.open()
+        replica.follow(primary)
+        alike(replica.store, pure.store)
+        assert same(replica, primary)

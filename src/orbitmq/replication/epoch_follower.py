@@ -20,18 +20,22 @@ is cut only if both agree. A log without epochs, of a broker that was never in a
 its end compared, and is never cut.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
-from orbitmq.errors import InvalidInput, RemoteProtocolError
+from orbitmq.errors import InvalidInput, RemoteProtocolError, StoreDamaged
 from orbitmq.message.buffer import Buffer
-from orbitmq.replication.epochs import NO_EPOCH, EpochFile, EpochHistory
+from orbitmq.replication.epochs import NO_EPOCH, Epoch, EpochFile, EpochHistory
 from orbitmq.replication.follower import Follower, LogRange
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
+from orbitmq.store.recovery.truncation import LogPiece
 from orbitmq.wire.epoch_stream import EpochChunk, EpochReplica, Hello, History, LinkState
 
 __all__ = ["EpochFollower"]
+
+log = logging.getLogger("orbitmq.replication")
 
 _ANYWHERE: Final = 0  # reported by an empty log
 
@@ -55,8 +59,11 @@ class EpochFollower(Follower):
         self._common_end = 0
         self.least_epoch = NO_EPOCH
         """A primary of an older epoch is not followed: another was elected since."""
-        self.confirmed = 0
+
+    @property
+    def confirmed(self) -> int:
         """All brokers in sync have the log before this offset."""
+        return self._store.confirmed
 
     def connected(self, _primary: LogRange | None, now_ms: int) -> bytes:
         """Return the hello; the range of the primary's log comes with its answer."""
@@ -123,11 +130,31 @@ class EpochFollower(Follower):
 
     def _agree(self) -> None:
         """Let the log be that of the primary from here on: the bytes before were compared."""
-        end = self._store.log.end
-        if end > self._common_end:
-            raise self._diverged(self._common_end, "parts from this log")
+        if self._store.log.end > self._common_end:
+            self._cut()
         self._epochs.follow(self._history, self._common_end)
         self._is_agreed = True
+
+    def _cut(self) -> None:
+        """Cut the log where it parts from that of the primary; what is cut is saved."""
+        store, common = self._store, self._common_end
+        end = store.log.end
+        epochs = [one for one in self._epochs.history.ranges(end) if one.end_offset > common]
+        log.warning(
+            "the log here ends at %d and is not that of the elected primary from %d on: it is cut "
+            "there (%d bytes, of the epochs %s)",
+            *(end, common, end - common, ", ".join(str(one.epoch) for one in epochs)),
+        )
+        if common < store.confirmed:
+            log.critical(
+                "what is cut was confirmed up to %d: a broker that lacked it was elected",
+                store.confirmed,
+            )
+        pieces = [_piece(one, max(one.start_offset, common)) for one in epochs]
+        try:
+            store.truncate(common, pieces)
+        except StoreDamaged as error:
+            raise self._diverged(common, f"parts from this log, but {error}") from error
 
     def _take(self, chunk: EpochChunk) -> None:
         if chunk.offset < 0:
@@ -147,8 +174,9 @@ class EpochFollower(Follower):
                 self._epochs.follow(self._history, self._position)
             self._append(fresh)
         if self._is_agreed:
-            confirmed = min(chunk.confirm_offset, self._store.log.end)
-            self.confirmed = max(self.confirmed, confirmed)
+            store = self._store
+            store.confirmed = max(store.confirmed, min(chunk.confirm_offset, store.log.end))
+            store.dispatch_confirmed()
 
     def _note_epoch(self, chunk: EpochChunk) -> None:
         """Note an epoch that began while this is connected.
@@ -172,3 +200,9 @@ class EpochFollower(Follower):
     def report_due(self, now_ms: int) -> bytes:
         """Return a report, as the classic follower does; none before the primary has answered."""
         return b"" if self.state is LinkState.HANDSHAKE else super().report_due(now_ms)
+
+
+def _piece(epoch: Epoch, begin: int) -> LogPiece:
+    """Return the bytes of an epoch from an offset on, and the file that they are saved in."""
+    name = f"epoch-{epoch.epoch}-from-{begin:020d}-to-{epoch.end_offset:020d}"
+    return LogPiece(name, begin, epoch.end_offset)

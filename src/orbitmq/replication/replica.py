@@ -181,7 +181,7 @@ class _PrimaryLink(asyncio.Protocol):
         finally:
             self._report()
             end = self._store.log.end
-            if end > before and self._store.settings.flush_mode is FlushMode.SYNC:
+            if end != before and self._store.settings.flush_mode is FlushMode.SYNC:
                 self._store.when_durable(end, lambda _durable: self._report())
                 self._store.flush_soon()
 

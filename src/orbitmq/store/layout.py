@@ -15,6 +15,7 @@ __all__ = [
     "COMMIT_LOG",
     "CONSUME_QUEUE",
     "CONSUME_QUEUE_EXT",
+    "CUT_LOG",
     "EXT_ADDRESS_LIMIT",
     "INDEX",
     "INDEX_ENTRY",
@@ -35,6 +36,7 @@ CONSUME_QUEUE_EXT: Final = "consumequeue_ext"  # long tags codes and filters; on
 INDEX: Final = "index"
 CHECKPOINT: Final = "checkpoint"
 ABORT: Final = "abort"  # exists while a broker runs, and after a crash
+CUT_LOG: Final = "cutlog"  # ours; what was cut off a replica's log
 QUEUE_ENDS: Final = "queue_ends.json"  # ours; Java ignores it
 
 # A tags code below this is an address in consumequeue_ext (Java's ConsumeQueueExt.MAX_ADDR).

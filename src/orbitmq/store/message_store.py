@@ -25,7 +25,8 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record_view import RecordView
-from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
+from orbitmq.store.checkpoint.checkpoint import AbortMarker, CheckpointValues, StoreLock
+from orbitmq.store.checkpoint.checkpoint_writer import CheckpointWriter
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.checkpoint.queue_sync import QueueSync
@@ -38,8 +39,7 @@ from orbitmq.store.disk.open_files import is_obstacle, obstacle_text, warn_of_sh
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.index.key_index import IndexMark
 from orbitmq.store.layout import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
+    CHECKPOINT,
     CONSUME_QUEUE_EXT,
     QUEUE_ENDS,
     path_join,
@@ -52,14 +52,13 @@ from orbitmq.store.log.segments import Segments
 from orbitmq.store.log.tail import LogTail
 from orbitmq.store.parts import new_index, new_queues
 from orbitmq.store.progress import LoggedProgress, Progress
-from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
 from orbitmq.store.queues.consume_queues import Ends
-from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.extension import QueueExtensions
 from orbitmq.store.recovery.index_gaps import first_keyed
-from orbitmq.store.recovery.missing_log import find_missing_log
-from orbitmq.store.recovery.power_loss import mend_queues, mend_stream
+from orbitmq.store.recovery.missing_log import accepted_loss
+from orbitmq.store.recovery.power_loss import mend_store
 from orbitmq.store.recovery.start import StoreRecovery
+from orbitmq.store.recovery.truncation import LogPiece, Truncation
 from orbitmq.store.serving.lookup import MessageLookup
 from orbitmq.store.serving.pull_reader import PullReader
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
@@ -89,8 +88,6 @@ class MessageStore:
     thread: for tests without threads. ``pid`` is written into the abort file, for people.
     ``memory_limit`` is the memory that the process may use, in bytes; None: what the system has.
     """
-
-    _checkpoint_fails = False
 
     def __init__(
         self,
@@ -130,10 +127,8 @@ class MessageStore:
         self._lock: StoreLock | None = None
         self._is_open = False
         self._abort = AbortMarker(self._disk, self._path("abort"))
-        self._checkpoint: Checkpoint | None = None
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
-        self._writing_checkpoint: Future[None] | None = None
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
         self._obstacle: StoreError | None = None  # queues and index keep in memory what they have
@@ -151,11 +146,9 @@ class MessageStore:
         self._store_times: deque[tuple[int, int]] = deque()
         self._dispatched_store_ms = 0
         self._claims = Claims(CheckpointValues(), 0, IndexMark())
-        self._queue_sync = QueueSync(
-            self.queues, self.index, self._ends, self._disk, self._workers, self._when_done
-        )
-        self._queue_sync.on_failure = self._fail_to_sync
-        self._queue_sync.make_room = self._make_room
+        self._add_syncs()
+        self.confirmed = 0
+        """In an elected group all brokers in sync have the log before this; its owner sets it."""
         self.damages: list[Damage] = []
         """What the last recovery could not read."""
         self._add_hooks()
@@ -169,6 +162,21 @@ class MessageStore:
         """Returns why the owner lets no messages be stored now; empty if it does."""
         self.confirmed_end: Callable[[], int] | None = None
         """Consumers see no message at or after the offset of the log that it returns. None: all."""
+        self.on_truncated: Callable[[int], None] = lambda _end: None
+        """Called with the end of the log after it was cut there; queues may have ended later."""
+
+    def _add_syncs(self) -> None:
+        given = (self._disk, self._path(CHECKPOINT), self._checkpoint_values)
+        self._checkpoint = CheckpointWriter(*given, self._workers, self._when_done)
+        self._queue_sync = QueueSync(
+            self.queues, self.index, self._ends, self._disk, self._workers, self._when_done
+        )
+        self._queue_sync.on_failure = self._fail_to_sync
+        self._queue_sync.make_room = self._make_room
+        self._truncation = Truncation(
+            *(self._disk, self.directory, self._segments, self.log, self.queues, self.index),
+            *(self._ends, self._checkpoint),
+        )
 
     def _add_cleaning(self) -> None:
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
@@ -223,13 +231,17 @@ class MessageStore:
         try:
             on_locked()
             crashed = self._abort.is_present
-            self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
+            self._checkpoint.open()
             if crashed:
-                self._mend()
+                mend_store(self._disk, self.directory, self.settings)
             self._segments.load()
             self.queues.load()
             listed = self._listed_ends()
-            lost = self._missing_log(crashed, listed)
+            lost = accepted_loss(
+                *(self._segments, self.queues, self._checkpoint.values, listed),
+                crashed=crashed,
+                is_accepted=self.settings.accept_loss,
+            )
             if self.settings.index_enabled:
                 known = self._checkpoint.values
                 self.index.load(
@@ -264,7 +276,7 @@ class MessageStore:
         self._dispatch_before(self.log.end)
         self._expiry.finish()
         self._queue_sync.finish()
-        self._finish_checkpoint()
+        self._checkpoint.finish()
         self._write_waiting()
         self.queues.sync()
         self._drop_spoiled_index()
@@ -277,8 +289,7 @@ class MessageStore:
         self._close_idle_files()  # the rest must not run out of descriptors
         self._queue_sync.list_now()
         self._claims.add(Synced(self._dispatched_store_ms))
-        if self._checkpoint is not None:
-            self._checkpoint.write(self._checkpoint_values())
+        self._checkpoint.write(self._checkpoint_values())
         self._segments.remove_unused(self.log.end)
         self._abort.remove()
 
@@ -286,8 +297,7 @@ class MessageStore:
         with ExitStack() as held:  # the lock is released last, even if a file can't be closed
             if self._lock is not None:
                 held.callback(self._lock.release)
-            if self._checkpoint is not None:
-                held.callback(self._checkpoint.close)
+            held.callback(self._checkpoint.close)
             held.callback(self._segments.close)
             held.callback(self.index.close)
             held.callback(self.queues.close)
@@ -347,6 +357,41 @@ class MessageStore:
             raise StoreError(f"the log can't be copied: {reason}", path=self.directory)
         self.copy.append(data)
 
+    def truncate(self, end: int, pieces: Sequence[LogPiece] = ()) -> None:
+        """Cut off the end of a replica's log, with what queues and index have of it.
+
+        ``pieces`` of the log are saved in files before. Raise StoreDamaged, and cut nothing, if no
+        record ends there. Raise StoreError if the disk is full or fails: nothing is cut, or the
+        store takes no more writes until the next start.
+        """
+        if reason := self._why_stopped():
+            raise StoreError(f"the log can't be cut: {reason}", path=self.directory)
+        cut = self._truncation
+        last_store_ms = cut.last_store_ms(end)
+        cut.save(pieces)
+        self._flusher.flush_all(self.log.end)
+        self._dispatch_before(end)  # a start does not know what is confirmed either
+        self._queue_sync.drain()
+        self._checkpoint.finish()
+        self._write_waiting()
+        self.queues.sync()
+        self.index.sync()
+        if self.failure is not None:
+            raise self.failure
+        self.confirmed = min(self.confirmed, end)
+        cut.unclaim(end, last_store_ms, self.confirmed, with_index=self.settings.index_enabled)
+        log.warning("cutting the log, which ends at %d, at %d", self.log.end, end)
+        try:
+            mark = cut.cut(end, last_store_ms)
+        except StoreError as error:
+            self._fail_to_dispatch(error)
+            raise
+        self._undispatched.clear()
+        self._store_times.clear()
+        self.copy.forget()
+        self._start_at_end(mark)
+        self.on_truncated(end)
+
     def _appended(self, entries: list[Dispatched]) -> None:
         if entries:
             self._store_times.append((self.log.end, self.log.last_store_ms))
@@ -392,7 +437,8 @@ class MessageStore:
             self._cleaned_at_ms = now_ms
         if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
             self._checkpoint_at_ms = now_ms
-            self._checkpoint_soon()
+            if self._is_open and self.failure is None:
+                self._checkpoint.soon()
 
     def clean(self, *, asked: bool = False) -> list[int]:
         """Begin to remove expired log files; return their offsets.
@@ -588,35 +634,13 @@ class MessageStore:
         log.critical("dispatch failed; the store accepts no more writes: %s", error)
         self._dispatch_failure = error
 
-    def _mend(self) -> None:
-        settings = self.settings
-        log_bytes = settings.segment_bytes
-        mend_stream(self._disk, self._segments.directory, log_bytes, keep_filled=True)
-        queue_bytes = settings.queue_file_entries * ENTRY_SIZE
-        mend_queues(self._disk, self._path(CONSUME_QUEUE), queue_bytes)
-        batch_bytes = settings.batch_queue_file_entries * BATCH_ENTRY_SIZE
-        mend_queues(self._disk, self._path(BATCH_CONSUME_QUEUE), batch_bytes)
-
     def _listed_ends(self) -> Ends:
         """Return where queues ended; nothing if another program used the store since."""
-        assert self._checkpoint is not None
         listed = self._ends.load()
         # It may have deleted topics, and the log still has their messages.
         return {} if self._checkpoint.values.is_of_another else listed
 
-    def _missing_log(self, crashed: bool, listed: Ends) -> list[Damage]:
-        """Look for missing files at the end of the log; return the loss if it is accepted."""
-        assert self._checkpoint is not None
-        known = self._checkpoint.values
-        missing = find_missing_log(self._segments, self.queues, known, listed, crashed=crashed)
-        if missing is None:
-            return []
-        if not self.settings.accept_loss:
-            raise missing.refusal(self._segments)
-        return [missing.accept(self._segments)]
-
     def _recover(self, crashed: bool, listed: Ends, lost: list[Damage], progress: Progress) -> None:
-        assert self._checkpoint is not None
         known = self._checkpoint.values
         if self.settings.index_enabled:  # what is missing is rebuilt, and not claimed meanwhile
             filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
@@ -632,17 +656,22 @@ class MessageStore:
         recovery.damages = lost
         recovery.run(known if crashed else None, logged, listed, own=known.own)
         self.damages = recovery.damages
+        self.confirmed = min(known.confirmed_offset, self.log.end)
+        self._start_at_end(recovery.index_mark)
+        # So that a start after a crash does not read all of it again, nor cut the log at damage.
+        self._checkpoint.write(self._checkpoint_values())
+
+    def _start_at_end(self, mark: IndexMark | None) -> None:
+        """Begin with a log, queues and index that are all on disk."""
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
         self._time.start_after(self.log.last_store_ms)
         self._dispatched_store_ms = self.log.last_store_ms
         self._claims = Claims(self._checkpoint.values, self.log.last_store_ms, IndexMark())
-        self._claims.add(Synced(0, *self.index.filled, recovery.index_mark))
+        self._claims.add(Synced(0, *self.index.filled, mark))
         self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
         self._queue_sync.list_now()
-        # So that a start after a crash does not read all of it again, nor cut the log at damage.
-        self._checkpoint.write(self._checkpoint_values())
 
     def _begin_queue_sync(self, done: Callable[[bool], None] = lambda _ok: None) -> bool:
         """Begin to sync and list the queues, so that the checkpoint may claim them.
@@ -697,39 +726,12 @@ class MessageStore:
             log.error("expired files could not be removed; retrying: %s", error)
             return False
 
-    def _checkpoint_soon(self) -> None:
-        """Let a worker write the checkpoint."""
-        if self._checkpoint is None or self._writing_checkpoint or self.failure is not None:
-            return
-        work = self._workers.submit(self._checkpoint.write, self._checkpoint_values())
-        self._writing_checkpoint = work
-        self._when_done(work, lambda error: self._checkpoint_written(work, error))
-
-    def _finish_checkpoint(self) -> None:
-        """Wait for a checkpoint in flight: written later, it would replace a newer one."""
-        work = self._writing_checkpoint
-        if work is not None:
-            self._checkpoint_written(work, work.exception())
-
-    def _checkpoint_written(self, work: Future[None], error: BaseException | None) -> None:
-        if self._writing_checkpoint is not work:
-            return  # a stop has waited for it
-        self._writing_checkpoint = None
-        if isinstance(error, StoreError):
-            if not self._checkpoint_fails:  # once, not every second until the disk has space
-                # With an older checkpoint a recovery reads more, and loses nothing.
-                log.error("the checkpoint could not be written; retrying: %s", error)
-            self._checkpoint_fails = True
-        elif error is not None:
-            raise error
-        else:
-            self._checkpoint_fails = False
-
     def _checkpoint_values(self) -> CheckpointValues:
         """Return what is known to be on disk."""
-        assert self._checkpoint is not None
+        flushed = self._flusher.flushed
+        before = self._checkpoint.values._replace(confirmed_offset=min(self.confirmed, flushed))
         return self._claims.values(
-            self._checkpoint.values,
-            flushed=self._flusher.flushed,
+            before,
+            flushed=flushed,
             with_index=self.settings.index_enabled,
         )

@@ -285,3 +285,22 @@ def test_a_close_does_not_pass_over_a_sync_of_queues_that_failed_before_it_was_t
     store = opened(disk)
     assert bodies(store) == [b"a" * 40]
     store.close()
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_of_a_round_that_is_waited_for_nothing_is_claimed_and_the_next_one_is(steps: int) -> None:
+    bench = Bench()
+    bench.sync.begin(SYNCED)
+    for _ in range(steps):
+        bench.step()
+    for future, work in list(bench.workers.waiting):
+        bench.workers.waiting.clear()
+        future.set_result(work())
+    bench.sync.drain()
+    bench.tell()
+    assert not bench.sync.is_under_way
+    assert bench.claimed == []
+    bench.begin()
+    bench.step()
+    bench.step()
+    assert bench.claimed == [SYNCED]

@@ -568,3 +568,45 @@ def test_a_mark_is_returned_when_it_is_on_disk() -> None:
     again = KeyIndex(disk, "/store/index", slots=10, entries=4, file_name=names())
     assert again.load(clean_stop=False, checkpoint_ms=2, mark=mark) == []
     assert [find(again, f"key-{number}") for number in range(4)] == [[0], [100], [200], [300]]
+
+
+@given(
+    offsets=st.lists(st.integers(1, 40), min_size=1, max_size=40, unique=True).map(sorted),
+    end=st.integers(0, 45),
+    later=st.integers(0, 5),
+)
+def test_an_index_that_was_cut_is_one_that_never_had_more(
+    offsets: list[int], end: int, later: int
+) -> None:
+    def record(offset: int, mark: str = "a") -> list[Any]:
+        keys = " ".join(f"{mark}{offset % number}" for number in (2, 3, 5))
+        return [keyed(offset, keys, store_timestamp_ms=1_000 + 700 * offset)]
+
+    with TemporaryDirectory() as one, TemporaryDirectory() as two:
+        index, other = index_in(Path(one), slots=3), index_in(Path(two), slots=3)
+        for offset in offsets:
+            index.put_all(record(offset))
+            if offset < end:
+                other.put_all(record(offset))
+        index.truncate(end, lambda offset: 1_000 + 700 * offset)
+        for number in range(later):
+            for each in (index, other):
+                each.put_all(record(end + number, "b"))
+        wanted = {f"{mark}{number}" for mark in "ab" for number in range(5)}
+        found = {key: find(index, key) for key in wanted}
+        assert found == {key: find(other, key) for key in wanted}
+        index.sync()
+        loaded = index_in(Path(one), slots=3)
+        loaded.load(clean_stop=True, checkpoint_ms=0)
+        assert {key: find(loaded, key) for key in wanted} == found
+        assert loaded.last_timestamp_ms == index.last_timestamp_ms
+
+
+def test_what_is_full_before_a_cut_is_known(tmp_path: Path) -> None:
+    index = index_in(tmp_path, entries=3)
+    assert index.filled_before(99) == (0, -1)
+    for offset in (10, 20, 30, 40):
+        index.put_all([keyed(offset, "a b", store_timestamp_ms=offset * 100)])
+    assert index.filled_before(99) == index.filled == (4000, 40)
+    assert index.filled_before(40) == (3000, 30)
+    assert index.filled_before(10) == (0, -1)

@@ -435,3 +435,21 @@ class Against(RuleBasedStateMachine):
 
 TestAgainstAModel = Against.TestCase
 TestAgainstAModel.settings = settings(stateful_step_count=20)
+
+
+def test_queues_without_an_entry_are_deleted_and_those_that_had_one_stay(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path)
+    queues.append_all([dispatched(offset, 100 * offset) for offset in range(3)])
+    later = [dispatched(offset, 1000 + offset, queue_id=2) for offset in range(6, 9)]
+    queues.append_all(later)
+    queues.append_all([dispatched(0, 2000, topic="bills")])
+    queues.write()
+    queues.truncate(50)
+    queues.delete_unbegun()
+    assert queues.ends() == {"orders": {0: 1, 2: 6}}
+    assert not (tmp_path / "consumequeue" / "bills").exists()
+    queues.truncate(0)
+    queues.delete_unbegun()
+    assert queues.ends() == {"orders": {2: 6}}
+    assert reopened(tmp_path).ends() == {"orders": {2: 6}}
+    assert queues.append_all(later) == later

@@ -8,7 +8,8 @@
                          ├── out of descriptors ──▶ IDLE; repeated later
                          └── failed ──▶ on_failure: it is unknown what is on disk
 
-    finish: waits for the round in flight, raises its failure; no round begins after it
+    drain: waits for the round in flight, raises its failure
+    finish: the same, and no round begins after it
 
 All methods are called by the owner. Workers sync and write the list.
 """
@@ -103,17 +104,25 @@ class QueueSync:
             if error is not None and not is_shortage(error):
                 raise error
 
-    def finish(self) -> None:
-        """Wait for the round in flight and begin no more, for a stop that syncs and lists the rest.
+    def drain(self) -> None:
+        """Wait for the round in flight, and claim nothing of it: the caller syncs and lists all.
 
-        A list being written would replace that of the stop. Raise StoreError if the sync in flight
-        failed, since the next one would still succeed.
+        A list being written would replace that of the caller. Raise StoreError if the sync in
+        flight failed, since the next one would still succeed.
         """
-        self._is_finished = True
-        self.settle()
+        before, self._is_finished = self._is_finished, True
+        try:
+            self.settle()
+        finally:
+            self._is_finished = before
         listing, self._listing = self._listing, None
         if listing is not None:
             _log_unlisted(listing.exception())
+
+    def finish(self) -> None:
+        """Wait for the round in flight, as ``drain`` does, and begin no more: the store stops."""
+        self._is_finished = True
+        self.drain()
 
     def list_now(self) -> None:
         """List the ends of the queues, which are synced; a failure is only logged."""

@@ -8,6 +8,7 @@ everything else.
 
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -199,6 +200,34 @@ class GrowingIndexFile:
         _, self.end_offset, self.end_timestamp_ms = keys[-1]
         self._header_changed = True
         return len(keys)
+
+    def count_before(self, offset: int) -> int:
+        """Return how many entries belong to records before a log offset."""
+        numbers = range(1, self.next_number)
+        return bisect_left(numbers, offset, key=lambda number: self._entry(number)[1])
+
+    def last_offset(self, count: int) -> int:
+        """Return the log offset of the last of the first ``count`` entries."""
+        return self._entry(count)[1]
+
+    def truncate(self, count: int, end_offset: int, end_timestamp_ms: int) -> None:
+        """Keep the first ``count`` entries, at least one; the last record gets these values.
+
+        The link of each dropped entry says what its slot was before. All is written at once.
+        """
+        self._write_entries()
+        slots = self._loaded_slots() if self._slots is None else self._slots
+        for number in range(self.next_number - 1, count, -1):
+            key_hash, _, _, previous = self._entry(number)
+            slot = key_hash % self._shape.slots
+            slots[slot] = previous
+            self.used_slots -= previous == 0
+            self._changed_blocks.add(slot >> _BLOCK_SHIFT)
+        _clear_behind(self._files, self.path, self._shape, count + 1)
+        self.next_number = count + 1
+        self.end_offset, self.end_timestamp_ms = end_offset, end_timestamp_ms
+        self._header_changed = True
+        self.write()
 
     def write_many(self) -> None:
         """Write pending entries if they are many. After DiskFailed call again."""

@@ -345,6 +345,26 @@ class KeyIndex:
         if self._disk.exists(self._directory):
             self._disk.sync_directory(self._directory)
 
+    def filled_before(self, commit_log_end: int) -> tuple[int, int]:
+        """Return ``filled`` of the files whose records all begin before a log offset."""
+        full = [one for one in self._files if one.is_full and one.end_offset < commit_log_end]
+        last = max(full, key=lambda one: one.end_offset, default=None)
+        return (0, -1) if last is None else (last.end_timestamp_ms, last.end_offset)
+
+    def truncate(self, commit_log_end: int, store_ms_of: Callable[[int], int]) -> None:
+        """Drop the keys of records that begin at or after the end of the log, and write the rest.
+
+        ``store_ms_of`` returns the store time of the record at an offset.
+        """
+        self._waiting = [key for key in self._waiting if key[1] < commit_log_end]
+        while self._files and (last := self._files[-1]).end_offset >= commit_log_end:
+            count = last.count_before(commit_log_end)
+            if count:
+                stored_ms = store_ms_of(last.last_offset(count))
+                last.truncate(count, commit_log_end - 1, stored_ms)
+            else:
+                self._open_files.remove(self._files.pop().path)
+
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove files whose records are all before an offset, never the last; return the paths."""
         removed = []

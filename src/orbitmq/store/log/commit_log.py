@@ -278,6 +278,12 @@ class CommitLog:
             self._segments.remove_last()
         self.end = offset
 
+    def truncated(self, end: int, last_store_ms: int) -> None:
+        """Note that the files were cut at an offset, before which a record of that time ends."""
+        self.end = end
+        self.last_store_ms = last_store_ms
+        self._queue_offsets.clear()
+
     def append_copy(self, data: memoryview, entries: list[Dispatched]) -> None:
         """Append whole records of another log, or a blank, which lie in one file as they do there.
 

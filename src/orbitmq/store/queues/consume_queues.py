@@ -276,6 +276,13 @@ class ConsumeQueues:
         for queue in self:
             queue.truncate(commit_log_end)
 
+    def delete_unbegun(self) -> None:
+        """Delete the queues that have no entry and never had one, as after a cut of the log."""
+        for topic in self.topics():
+            unbegun = [one.queue_id for one in self.queues_of(topic) if not one.end_number]
+            if unbegun:
+                self.delete(topic, unbegun)
+
     def aside(self) -> "ConsumeQueues":
         """Return an empty set of queues in directories beside these.
 

@@ -39,7 +39,7 @@ from orbitmq.store.log.record_rows import (
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 
-__all__ = ["ALL_VOUCHED", "RecoveryWalk", "first_store_ms", "zero_behind"]
+__all__ = ["ALL_VOUCHED", "RecoveryWalk", "cut_files", "first_store_ms", "zero_behind"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -247,3 +247,17 @@ def zero_behind(segment: Segment, offset: int) -> int:
             segment.file.write([_ZEROS[: end - begin]], begin)
             zeroed += end - begin
     return zeroed
+
+
+def cut_files(chain: Segments, end: int) -> None:
+    """Remove the files after the end of the log, and zero the rest of the last one.
+
+    Each name is gone from disk before the next: a crash leaves no gap.
+    """
+    while (last := chain.last) is not None and last.base > end:
+        log.info("removed %r: it begins after the end of the log", last)
+        chain.remove_last()
+        chain.sync_names()
+    last = chain.segment_at(end)
+    if last is not None and (zeroed := zero_behind(last, end)):
+        log.warning("zeroed %d bytes after the end of the log at %d", zeroed, end)

@@ -24,7 +24,7 @@ from orbitmq.store.log.segments import Segments
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk
 
-__all__ = ["MissingLog", "find_missing_log"]
+__all__ = ["MissingLog", "accepted_loss", "find_missing_log"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -66,6 +66,27 @@ class MissingLog(NamedTuple):
         chain.add(base).file.sync()
         chain.sync_names()
         return Damage(begin, "files of the log are missing; their loss was accepted", base - begin)
+
+
+def accepted_loss(
+    chain: Segments,
+    queues: ConsumeQueues,
+    known: CheckpointValues,
+    listed: Ends,
+    *,
+    crashed: bool,
+    is_accepted: bool,
+) -> list[Damage]:
+    """Look for missing files at the end of the log; return the loss, if there is one.
+
+    Raise StoreDamaged unless a loss is accepted. The other arguments are as below.
+    """
+    missing = find_missing_log(chain, queues, known, listed, crashed=crashed)
+    if missing is None:
+        return []
+    if not is_accepted:
+        raise missing.refusal(chain)
+    return [missing.accept(chain)]
 
 
 def find_missing_log(

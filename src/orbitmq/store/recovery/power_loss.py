@@ -10,10 +10,13 @@ import logging
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import Unsynced
 from orbitmq.store.disk.stream_files import named_files
-from orbitmq.store.layout import path_join
+from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, path_join
 from orbitmq.store.log.segments import Segment
+from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
+from orbitmq.store.queues.entry import ENTRY_SIZE
+from orbitmq.store.settings import StoreSettings
 
-__all__ = ["mend_queues", "mend_stream", "write_again"]
+__all__ = ["mend_queues", "mend_store", "mend_stream", "write_again"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -21,6 +24,16 @@ _WRITTEN_AT_ONCE = 1024 * 1024
 # A record begins with size and magic, neither of them 0. A queue entry begins with the offset of
 # its record, which is 0 at most in the first file of a queue, and no file is missing before that.
 _HEAD_BYTES = 8
+
+
+def mend_store(disk: Disk, directory: str, settings: StoreSettings) -> None:
+    """Repair the files of log and queues, after a crash, before they are loaded."""
+    log_directory = settings.log_directory(directory)
+    mend_stream(disk, log_directory, settings.segment_bytes, keep_filled=True)
+    queue_bytes = settings.queue_file_entries * ENTRY_SIZE
+    mend_queues(disk, path_join(directory, CONSUME_QUEUE), queue_bytes)
+    batch_bytes = settings.batch_queue_file_entries * BATCH_ENTRY_SIZE
+    mend_queues(disk, path_join(directory, BATCH_CONSUME_QUEUE), batch_bytes)
 
 
 def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: bool = False) -> None:

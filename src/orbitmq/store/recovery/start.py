@@ -41,7 +41,7 @@ from orbitmq.store.queues.batch_entry import BatchEntry
 from orbitmq.store.queues.consume_queues import AnyQueue, ConsumeQueues, Ends
 from orbitmq.store.queues.entry import QueueEntry
 from orbitmq.store.recovery.batch_heads import restored_batch_heads
-from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk, cut_files, first_store_ms
 from orbitmq.store.recovery.power_loss import write_again
 from orbitmq.store.recovery.queue_heads import restored_heads
 from orbitmq.store.recovery.queue_restore import QueueName, QueueRestore
@@ -122,7 +122,7 @@ class StoreRecovery:
         if crashed_at is None and own is not None:
             self._keep_tail(walk, dispatched_end, vouched_end)
         else:
-            self._cut(walk.end)
+            cut_files(self._chain, walk.end)
         self._log.end = walk.end
         self._queues.truncate(walk.end)
         if crashed_at is not None:
@@ -327,15 +327,6 @@ class StoreRecovery:
         if end > walk.end:
             left = -end % self._chain.segment_bytes
             walk.step_over(end + left if left < BLANK_SIZE else end)
-
-    def _cut(self, end: int) -> None:
-        """Remove the files after the end of the log, and zero the rest of the last one."""
-        while (last := self._chain.last) is not None and last.base > end:
-            log.info("removed %r: it begins after the end of the log", last)
-            self._chain.remove_last()
-        last = self._chain.segment_at(end)
-        if last is not None and (zeroed := zero_behind(last, end)):
-            log.warning("zeroed %d bytes after the end of the log at %d", zeroed, end)
 
 
 def _mend_times(records: list[Filed], before_ms: int) -> None:
