@@ -79,9 +79,8 @@ class Node:
             "listenPort": str(self.port),
             "storePathRootDir": str(self.directory / "store"),
         }
-        server = OurServer(
-            self.address, "broker", *(f"--set={name}={value}" for name, value in said.items())
-        )
+        arguments = [f"--set={name}={value}" for name, value in said.items()]
+        server = OurServer(self.address, "broker", *arguments, advertised=self.clients.at)
         await asyncio.to_thread(server.start)
         self.server = server
         await self.clients.open()

@@ -29,11 +29,15 @@ class OurServer:
     Args:
         address: where it listens.
         arguments: of the command ``orbitmq``.
+        advertised: what its ready line and routes name, if that is another address.
 
     """
 
-    def __init__(self, address: Address, *arguments: str) -> None:
+    def __init__(
+        self, address: Address, *arguments: str, advertised: Address | None = None
+    ) -> None:
         self.address = address
+        self._advertised = advertised or address
         self._arguments = arguments
         self._running = contextlib.ExitStack()
         self._server: Serving | None = None
@@ -51,7 +55,7 @@ class OurServer:
         """Start it; return when it serves."""
         server = self._running.enter_context(serving(*self._arguments))
         line = server.ready_line()
-        assert f"={self.address}" in line, server.end()
+        assert f"={self._advertised}" in line, server.end()
         self._server = server
 
     def stop(self) -> None:
