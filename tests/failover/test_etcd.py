@@ -35,3 +35,34 @@ def test_after_a_failure_the_next_server_is_asked() -> None:
         await store.close()
 
     asyncio.run(main())
+
+
+class ClosedClient:
+    """A client of which another call has closed the channel; gRPC then raises CancelledError."""
+
+    def __init__(self, **_options: object) -> None:
+        self.asked = asyncio.Event()
+
+    async def refresh_lease(self, lease: int) -> None:
+        self.asked.set()
+        if lease:
+            raise asyncio.CancelledError
+        await asyncio.sleep(60)
+
+    async def close(self) -> None:
+        raise asyncio.CancelledError
+
+
+def test_a_channel_that_another_call_closed_is_a_failure_and_no_cancellation() -> None:
+    async def main() -> None:
+        store = EtcdStore([Address("127.0.0.1", 1)], timeout_s=10)
+        store._new_client = ClosedClient
+        with pytest.raises(ConsensusFailed, match="the connection was closed"):
+            await store.keep_alive(7)
+        asking = asyncio.create_task(store.keep_alive(0))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """Our own servers, as a user starts them: each a process, found by its ready line."""
 
 import contextlib
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +80,16 @@ class OurServer:
         """Send its process a signal, such as SIGSTOP."""
         assert self._server is not None
         self._server.process.send_signal(number)
+
+    def pause(self) -> None:
+        """Stop it as a debugger does: it keeps its connections, and does nothing."""
+        assert self._server is not None
+        self._server.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._server is not None
+        self._server.process.send_signal(signal.SIGCONT)
 
     def _forget(self) -> None:
         self._running.close()

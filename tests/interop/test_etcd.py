@@ -49,6 +49,8 @@ async def _leased(etcd: Etcd) -> None:
         while (await store.read("l/")).values:
             await store.wait("l/", seen.revision, 5)
         assert not await store.keep_alive(lease)
+        assert not await store.change({}, [Change("l/a", b"", lease)])
+        await store.revoke(lease)
         lease = await store.grant(60)
         await store.change({}, [Change("l/a", b"", lease)])
         await store.revoke(lease)

@@ -29,6 +29,7 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import InvalidInput, OrbitError
+from orbitmq.failover.administration import Administration
 from orbitmq.failover.consensus import ConsensusStore
 from orbitmq.failover.etcd import EtcdStore
 from orbitmq.failover.group import GroupState
@@ -84,6 +85,9 @@ class ElectedBroker:
             on_standing=lambda _standing: self._changed.set(),
         )
         """Its part in the group."""
+        self._groups = Administration(
+            self.member.store, prefix=failover.etcd_key_prefix, cluster=broker.broker_cluster_name
+        )
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._inside: Broker | None = None
@@ -196,6 +200,7 @@ class ElectedBroker:
         role = GroupRole(
             broker_id=self.member.broker_id,
             epoch=0 if lead is None else lead.epoch,
+            groups=self._groups,
             dialer=self._dialer,
             leadership=None
             if lead is None

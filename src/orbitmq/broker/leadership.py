@@ -12,14 +12,14 @@ was taken, and until that is known both sets are waited for.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.errors import ConsensusFailed
+from orbitmq.failover.administration import Administration
 from orbitmq.failover.group import GroupState
 from orbitmq.failover.member import Member
-from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.settings import ReplicationSettings
@@ -130,9 +130,9 @@ class GroupRole:
     broker_id: int
     epoch: int
     """The epoch of the master, this broker or the one that it follows; 0 if none is known."""
+    groups: Administration
+    """The groups of the cluster, for operators."""
     dialer: Dialer
     """Connections that outlive the role: a nameserver forgets a broker whose connection ends."""
     leadership: Leadership | None = None
     """Set for the master."""
-    primary: Sequence[Address] = ()
-    """Where clients and replicas reach the master to follow; empty if none is known."""

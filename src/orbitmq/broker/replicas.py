@@ -34,6 +34,8 @@ from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from orbitmq.wire.bodies.pop import RequestModeTable
 from orbitmq.wire.bodies.replication import (
+    EpochEntry,
+    EpochEntryCache,
     HAClientRuntimeInfo,
     HAConnectionRuntimeInfo,
     HARuntimeInfo,
@@ -144,9 +146,11 @@ class Replicas:
             settings=lambda: state.settings.replication,
             log_end=lambda: store.log.end,
             now_ms=state.clock.monotonic_ms(),
+            confirmed=store.confirmed,
         )
         state.acks.in_sync_set = in_sync
         in_sync.on_confirmed = self._confirmed
+        store.confirmed = in_sync.confirmed
         role.leadership.begin(in_sync, end)
         self.primary = ElectedPrimary(
             tail=store.tail,
@@ -157,7 +161,8 @@ class Replicas:
             network=state.machine.network,
         )
 
-    def _confirmed(self, _offset: int) -> None:
+    def _confirmed(self, offset: int) -> None:
+        self._state.store.confirmed = offset
         self._state.store.dispatch_confirmed()
         self._state.acks.release()
 
@@ -219,6 +224,22 @@ class Replicas:
             self.replica.follow(Address.parse(ha_address))
         except InvalidInput as error:
             log.warning("the master that is named can't be followed: %s", error)
+
+    def epoch_cache(self) -> EpochEntryCache:
+        """Return the epochs of the log, for tools."""
+        broker, end = self._state.settings.broker, self._state.store.log.end
+        return EpochEntryCache(
+            cluster_name=broker.broker_cluster_name,
+            broker_name=broker.broker_name,
+            broker_id=broker.broker_id,
+            epoch_list=tuple(
+                EpochEntry(
+                    epoch=one.epoch, start_offset=one.start_offset, end_offset=one.end_offset
+                )
+                for one in self.epochs.ranges(end)
+            ),
+            max_offset=end,
+        )
 
     def status(self) -> HARuntimeInfo:
         """Return the state of replication, for tools."""

@@ -104,6 +104,8 @@ class Broker:
             store_host=self._store_host,
             announce=self._announce,
             replication=self.replicas.status,
+            epochs=self.replicas.epoch_cache,
+            role=role,
             queues_of=TopicQueues(
                 settings.broker.nameservers(),
                 self._dialer,

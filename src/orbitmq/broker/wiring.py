@@ -18,6 +18,7 @@ from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.handlers.operator import refused
 from orbitmq.broker.handlers.operator.cleaning import CleaningHandlers
 from orbitmq.broker.handlers.operator.config import ConfigHandlers
+from orbitmq.broker.handlers.operator.controller import ControllerHandlers
 from orbitmq.broker.handlers.operator.groups import GroupHandlers
 from orbitmq.broker.handlers.operator.progress import ProgressHandlers
 from orbitmq.broker.handlers.operator.relays import RelayHandlers
@@ -27,6 +28,7 @@ from orbitmq.broker.handlers.operator.stats import StatsHandlers
 from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
 from orbitmq.broker.handlers.operator.timers import TimerHandlers
 from orbitmq.broker.handlers.operator.topics import TopicHandlers
+from orbitmq.broker.leadership import GroupRole
 from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
@@ -42,7 +44,8 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.settings_file import SettingsFile
-from orbitmq.wire.bodies.replication import HARuntimeInfo
+from orbitmq.wire.bodies.replication import EpochEntryCache, HARuntimeInfo
+from orbitmq.wire.codes import RequestCode
 
 __all__ = ["Endpoint", "RequestHandlers"]
 
@@ -56,6 +59,10 @@ class Endpoint:
     announce: Callable[[], Awaitable[object]]
     replication: Callable[[], HARuntimeInfo]
     """The state of replication."""
+    epochs: Callable[[], EpochEntryCache] = EpochEntryCache
+    """The epochs of the log."""
+    role: GroupRole | None = None
+    """What the broker is in a group with elections."""
     queues_of: Callable[[str], Awaitable[Sequence[MessageQueue] | None]]
     """The queues of a topic on all brokers, as nameservers know them."""
 
@@ -112,6 +119,12 @@ class RequestHandlers:
             *_send_handlers(state, endpoint, checks, retries),
             *_table_handlers(state, endpoint, calls, self.pulls),
             *_report_handlers(state, endpoint),
+            ControllerHandlers(
+                settings=state.settings,
+                role=endpoint.role,
+                address=endpoint.advertised,
+                update_settings=self.config.table()[RequestCode.UPDATE_BROKER_CONFIG],
+            ).table(),
             refused.table(),
         )
 
@@ -308,7 +321,10 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         SubscriptionHandlers(
             members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
-        ReplicaHandlers(status=endpoint.replication),
+        ReplicaHandlers(
+            status=endpoint.replication,
+            epochs=None if endpoint.role is None else endpoint.epochs,
+        ),
         TimerHandlers(timers=state.timers, settings=settings),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )

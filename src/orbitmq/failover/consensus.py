@@ -59,7 +59,10 @@ class ConsensusStore(Protocol):
         ...
 
     async def change(self, expected: Mapping[str, int], changes: Sequence[Change]) -> bool:
-        """Make all changes if each expected key still has its revision; return whether it has."""
+        """Make all changes if each expected key still has its revision; return whether it has.
+
+        Nothing is changed either if one names a lease that has ended.
+        """
         ...
 
     async def wait(self, prefix: str, revision: int, timeout_s: float) -> None:

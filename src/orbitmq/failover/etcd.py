@@ -6,8 +6,8 @@ goes to the next endpoint, over a new connection.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from orbitmq.errors import ConsensusFailed, MissingExtra
@@ -24,6 +24,8 @@ log = logging.getLogger("orbitmq.failover")
 T = TypeVar("T")
 
 _CLOSE_S: Final = 1.0
+_NO_LEASE: Final = "requested lease not found"
+"""The words of etcd, for which ``aetcd`` has no error of its own."""
 
 
 class EtcdStore:
@@ -43,6 +45,7 @@ class EtcdStore:
         self._new_client = aetcd.Client
         self._failures: tuple[type[BaseException], ...] = (
             *(aetcd.exceptions.ClientError, OSError, TimeoutError, asyncio.InvalidStateError),
+            asyncio.CancelledError,  # also of a channel that another call has closed
         )
         self._gone = (aetcd.exceptions.RevisionCompactedError, aetcd.exceptions.WatchTimeoutError)
         self._endpoints = tuple(endpoints)
@@ -70,7 +73,12 @@ class EtcdStore:
 
     async def revoke(self, lease: int) -> None:
         """End a lease and remove its keys."""
-        await self._call(lambda client: client.revoke_lease(lease))
+
+        async def revoke(client: "Client") -> None:
+            with self._unless_lease_ended():
+                await client.revoke_lease(lease)
+
+        await self._call(revoke)
 
     async def read(self, prefix: str) -> Snapshot:
         """Return the keys that begin with ``prefix``."""
@@ -82,20 +90,22 @@ class EtcdStore:
         return Snapshot(found.header.revision, values)
 
     async def change(self, expected: Mapping[str, int], changes: Sequence[Change]) -> bool:
-        """Make all changes if each expected key still has its revision."""
+        """Make all changes if each expected key still has its revision, and no lease has ended."""
 
         async def transaction(client: "Client") -> bool:
             make = client.transactions
-            succeeded, _ = await client.transaction(
-                compare=[make.mod(key.encode()) == revision for key, revision in expected.items()],
-                success=[
-                    make.delete(one.key.encode())
-                    if one.value is None
-                    else make.put(one.key.encode(), one.value, lease=one.lease or None)
-                    for one in changes
-                ],
-                failure=[],
-            )
+            succeeded = False
+            with self._unless_lease_ended():
+                succeeded, _ = await client.transaction(
+                    compare=[make.mod(key.encode()) == one for key, one in expected.items()],
+                    success=[
+                        make.delete(one.key.encode())
+                        if one.value is None
+                        else make.put(one.key.encode(), one.value, lease=one.lease or None)
+                        for one in changes
+                    ],
+                    failure=[],
+                )
             return bool(succeeded)
 
         return await self._call(transaction)
@@ -115,6 +125,15 @@ class EtcdStore:
         """Close the connection."""
         await self._drop()
 
+    @contextmanager
+    def _unless_lease_ended(self) -> Iterator[None]:
+        """Do nothing if etcd says that a lease has ended, which is an answer and no failure."""
+        try:
+            yield
+        except self._failures as error:
+            if _NO_LEASE not in str(error):
+                raise
+
     async def _call(self, operation: Callable[["Client"], Awaitable[T]], *, more_s: float = 0) -> T:
         endpoint = self.endpoint
         client = self._client
@@ -127,10 +146,12 @@ class EtcdStore:
             async with asyncio.timeout(self._timeout_s + more_s):
                 return await operation(client)
         except self._failures as error:
+            if _is_cancelled():
+                raise
             if client is self._client:  # another call may have replaced it
                 self._next += 1
                 await self._drop()
-            why = str(error) or "no answer in time"
+            why = str(error) or "no answer in time, or the connection was closed"
             raise ConsensusFailed(f"etcd at {endpoint}: {why}", address=str(endpoint)) from error
 
     async def _drop(self) -> None:
@@ -141,4 +162,12 @@ class EtcdStore:
             async with asyncio.timeout(_CLOSE_S):
                 await client.close()
         except self._failures as error:
+            if _is_cancelled():
+                raise
             log.debug("closing the connection to etcd: %s", error)
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody cancelled this task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -45,6 +45,8 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     """What it chose itself when it applied, to recognize that it succeeded."""
     address: str = ""
     """Where clients reached it last."""
+    is_removed: bool = False
+    """Whether an operator said that it is gone for good; the id stays its own."""
 
 
 class Alive(msgspec.Struct, frozen=True, kw_only=True):

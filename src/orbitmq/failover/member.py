@@ -303,11 +303,15 @@ class Member:
         address = self._place().address
         known = view.registered.get(self.broker_id)
         changes = [Change(self.keys.alive(self.broker_id), encode(self._alive()), self._lease)]
-        if known is None or known.address != address:
-            registered = replace(known or Registered(check_code=""), address=address)
+        if known is None or known.is_removed or known.address != address:
+            known = known or Registered(check_code="")
+            registered = replace(known, address=address, is_removed=False)
             changes.append(Change(self.keys.broker(self.broker_id), encode(registered)))
-        await self.store.change({}, changes)
-        self._registered = self._lease
+        lease = self._lease
+        if await self.store.change({}, changes):
+            self._registered = lease
+        elif lease == self._lease:
+            self._lease = 0  # it has ended; the next turn begins another
 
     def _alive(self, bid: int = 0) -> Alive:
         place = self._place()

@@ -7,6 +7,7 @@
 from orbitmq.wire.fields import ANSWERS, REQUESTS, Header
 from orbitmq.wire.headers import (
     admin,
+    controller,
     heartbeat,
     offset,
     pop,
@@ -19,7 +20,9 @@ from orbitmq.wire.headers import (
 
 __all__ = ["CONVERSATIONS", "answer_type", "request_type"]
 
-CONVERSATIONS = (admin, heartbeat, offset, pop, pull, query, route, send, transaction)
+CONVERSATIONS = (
+    *(admin, controller, heartbeat, offset, pop, pull, query, route, send, transaction),
+)
 """Importing the modules declares their headers."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.wire.bodies.replication import HARuntimeInfo
+from orbitmq.wire.bodies.replication import EpochEntryCache, HARuntimeInfo
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Response
@@ -21,6 +21,8 @@ class ReplicaHandlers:
     """Serves requests about replicas."""
 
     status: Callable[[], HARuntimeInfo]
+    epochs: Callable[[], EpochEntryCache] | None = None
+    """The epochs of the log; None without elections."""
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -37,7 +39,9 @@ class ReplicaHandlers:
         return Response()  # where nothing depends on that offset, Java succeeds too
 
     def _epochs(self, _connection: Connection, _request: Frame) -> Response:
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            "this request only for controllerMode ; a controller is not supported yet",
-        )
+        if self.epochs is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                "this request only for controllerMode ; this broker has no enableControllerMode",
+            )
+        return Response(body=self.epochs().to_json())

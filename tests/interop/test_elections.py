@@ -1,0 +1,220 @@
+"""Brokers that elect their master in a real etcd, as processes, under clients of Java."""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import OrbitError
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.bodies.replication import BrokerReplicasInfo
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.frame import Frame
+from tests.broker.exchanges import send_header
+from tests.interop.etcd import Etcd
+from tests.interop.java import Java
+from tests.interop.java_cluster import brokers_known_to
+from tests.interop.our_servers import OurServer, a_broker, a_nameserver
+from tests.interop.team import Team
+from tests.interop.test_java_restarts import await_all
+from tests.interop.test_replication import PATIENT, logs
+from tests.interop.waiting import until
+
+ROUNDS = 20 if os.environ.get("ORBITMQ_SOAK") == "1" else 1
+SENDS = 500 if os.environ.get("ORBITMQ_SOAK") == "1" else 50
+"""How many sends are acknowledged between one event and the next."""
+
+LEASE = {"controllerHeartBeatTimeoutMills": "2000", "brokerHeartbeatInterval": "500"}
+NAME = "broker-a"
+
+
+class Group:
+    """Two elected brokers, their nameserver, and the etcd of all."""
+
+    def __init__(self, nameserver: OurServer, etcd: Etcd, brokers: dict[str, OurServer]) -> None:
+        self.nameserver = nameserver
+        self.etcd = etcd
+        self.brokers = brokers
+        """By their addresses."""
+
+    def routes(self) -> dict[int, str]:
+        """Return the addresses of the brokers by id, as clients learn them."""
+        return brokers_known_to(self.nameserver.address).get(NAME, {})
+
+    def master(self, other_than: str = "") -> OurServer:
+        """Return the master, when clients find one that takes messages."""
+        until(lambda: self.routes().get(0, other_than) != other_than, what="there is a master")
+        return self.brokers[self.routes()[0]]
+
+    def both_in_sync(self) -> None:
+        """Return when a send waits for both brokers."""
+        until(lambda: self._in_sync() == sorted(self.brokers), what="both are in sync")
+
+    def _in_sync(self) -> list[str]:
+        with BlockingConnection(Address.parse(self.routes()[0]), settings=PATIENT) as connection:
+            code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+            answer = connection.request(NoFields(), b'["%s"]' % NAME.encode(), code=code)
+        found = BrokerReplicasInfo.from_json(answer.body).replicas_info_table[NAME]
+        return sorted(str(one.broker_address) for one in found.in_sync_replicas if one.alive)
+
+
+@contextlib.contextmanager
+def a_group(directory: Path, etcd: Etcd, **settings: str) -> Iterator[Group]:
+    """Run two brokers with elections."""
+    with contextlib.ExitStack() as running:
+        nameserver = running.enter_context(a_nameserver(directory))
+        brokers = {}
+        for number in (1, 2):
+            broker = a_broker(
+                directory / f"store-{number}",
+                nameservers=str(nameserver.address),
+                name=NAME,
+                enableControllerMode="true",
+                etcdEndpoints=str(etcd.address),
+                etcdKeyPrefix=f"/{directory.name}",
+                **{**LEASE, **settings},
+            )
+            brokers[str(broker.address)] = running.enter_context(broker)
+        yield Group(nameserver, etcd, brokers)
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory, needs_etcd: None) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd")) as running:
+        yield running
+
+
+def sent(address: Address, topic: str, body: bytes) -> Frame | None:
+    """Send a message; return the answer, None if there is none."""
+    try:
+        with BlockingConnection(address, settings=PATIENT) as connection:
+            return connection.request(send_header(topic), body)
+    except OrbitError:
+        return None
+
+
+def is_accepted(address: Address, topic: str) -> bool:
+    answer = sent(address, topic, b"probe")
+    return answer is not None and answer.code == ResponseCode.SUCCESS
+
+
+def until_accepted(broker: OurServer, topic: str) -> None:
+    until(lambda: is_accepted(broker.address, topic), what=f"{broker.address} takes messages")
+
+
+def test_java_s_clients_follow_a_master_that_dies_and_lose_nothing(
+    java: Java, etcd: Etcd, tmp_path: Path
+) -> None:
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        group.both_in_sync()
+        team = Team(java, str(group.nameserver.address), [str(master.address)])
+        topic = team.topic("elected")
+        with team.producer(timeout_ms=2_000) as producer, team.consumer(topic) as consumer:
+            producer.start_load(topic)
+            for _ in range(ROUNDS):
+                producer.until_acknowledged(SENDS)
+                group.both_in_sync()
+                died = time.monotonic()
+                master.kill()
+                (other,) = (one for one in group.brokers.values() if one is not master)
+                until_accepted(other, topic)
+                print(f"from the death to the first send: {time.monotonic() - died:.1f} s")
+                producer.until_acknowledged(SENDS)
+                master.start()
+                master = other
+            await_all(consumer, producer.end_load())
+
+
+def test_a_master_that_was_stopped_for_a_while_accepts_nothing_when_it_goes_on(
+    java_540: Java, etcd: Etcd, tmp_path: Path
+) -> None:
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        group.both_in_sync()
+        team = Team(java_540, str(group.nameserver.address), [str(master.address)])
+        topic = team.topic("paused")
+        with team.producer(timeout_ms=2_000) as producer, team.consumer(topic) as consumer:
+            producer.start_load(topic)
+            for _ in range(ROUNDS):
+                producer.until_acknowledged(SENDS)
+                master.pause()
+                paused, other = master, group.master(other_than=str(master.address))
+                until_accepted(other, topic)
+                producer.until_acknowledged(SENDS)
+                paused.resume()
+                answer = sent(paused.address, topic, b"refused")
+                assert answer is None or answer.code != ResponseCode.SUCCESS, answer
+                producer.until_acknowledged(SENDS)
+                assert group.routes()[0] == str(other.address)
+                group.both_in_sync()
+                master = other
+            await_all(consumer, producer.end_load())
+
+
+def test_operators_see_and_move_the_master_with_java_s_tool(
+    java_540: Java, etcd: Etcd, tmp_path: Path
+) -> None:
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        group.both_in_sync()
+        (other,) = (one for one in group.brokers.values() if one is not master)
+        team = Team(java_540, str(group.nameserver.address), [str(master.address)])
+        asked = ("-a", str(other.address))
+        told = team.mqadmin("getControllerMetaData", *asked)
+        assert f"#ControllerLeaderAddress\t{other.address}" in told
+        assert f"#Peer:\t{etcd.address}" in told
+        told = team.mqadmin("getSyncStateSet", *asked, "-b", NAME)
+        assert f"#MasterAddr\t{master.address}" in told
+        assert "#SyncStateSetNums\t2" in told
+        told = team.mqadmin(
+            *("electMaster", *asked, "-c", "DefaultCluster", "-bn", NAME, "-b", "2")
+        )
+        assert f"#BrokerMasterAddr\t{other.address}" in told
+        assert "#MasterEpoch\t2" in told
+        assert group.master(other_than=str(master.address)) is other
+        until_accepted(other, "moved")
+        group.both_in_sync()
+        told = team.mqadmin("getBrokerEpoch", "-b", NAME)
+        assert told.count("#brokerAddr") == 2
+        assert "epoch=2" in told
+        told = team.mqadmin("getControllerConfig", *asked)
+        assert "enableElectUncleanMaster" in told
+        change = ("-k", "enableElectUncleanMaster", "-v", "true")
+        assert "success" in team.mqadmin("updateControllerConfig", *asked, *change)
+        assert re.search(
+            r"enableElectUncleanMaster *= *true", team.mqadmin("getControllerConfig", *asked)
+        )
+        master.stop()
+        told = team.mqadmin(
+            *("cleanBrokerMetadata", *asked, "-c", "DefaultCluster", "-bn", NAME, "-b", "1")
+        )
+        print(told)
+        master.start()
+
+
+def test_a_group_stands_still_while_etcd_is_away_and_goes_on_when_it_is_back(
+    tmp_path: Path, needs_etcd: None
+) -> None:
+    topic = "away"
+    (tmp_path / "etcd").mkdir()
+    with Etcd(tmp_path / "etcd") as etcd, a_group(tmp_path, etcd) as group:
+        master = group.master()
+        until(lambda: is_accepted(master.address, topic), what="the first send")
+        group.both_in_sync()
+        etcd.kill()
+        until(lambda: not is_accepted(master.address, topic), what="the lease is over")
+        answer = sent(master.address, topic, b"refused")
+        assert answer is not None
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "etcd does not answer" in str(answer.remark)
+        etcd.start()
+        until(lambda: is_accepted(group.master().address, topic), what="a master again")
+    one, two = (logs(tmp_path / f"store-{number}") for number in (1, 2))
+    assert one == two
