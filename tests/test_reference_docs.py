@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -14,12 +16,14 @@ from orbitmq.broker.handlers.operator import refused
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.cli.main import parser
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.settings import ConsumerSettings, PullConsumerSettings
 from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.clock import SystemClock
+from orbitmq.errors import InvalidInput
 from orbitmq.failover.settings import FailoverSettings
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
@@ -34,6 +38,7 @@ from orbitmq.wire.codes import RequestCode, name_of_request
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers import request_type
 from orbitmq.wire.session import Identity
+from tests.architecture.documents import Document, documents_below
 from tests.architecture.sources import ROOT
 
 Row = list[str]
@@ -183,3 +188,30 @@ def test_spark_in_ten_lines_prints_what_the_readme_says() -> None:
     )
     assert run.stderr == ""
     assert run.stdout.strip() == printed.strip()
+
+
+def typed(document: Document) -> Iterator[str]:
+    """Yield the commands of orbitmq in the shell blocks of a document."""
+    for block in document.blocks:
+        if block.language in ("sh", "bash", "console"):
+            for line in block.text.replace("\\\n", " ").splitlines():
+                for part in re.split(r" \| | && | > | &$", line.removeprefix("$ ")):
+                    if part.strip().startswith("orbitmq "):
+                        yield part.strip()
+
+
+def test_commands_in_documents_are_understood() -> None:
+    # docs/commands.md is run, command by command, by tests/cli/test_commands_page.py.
+    found = [
+        (document.path, command)
+        for document in documents_below(ROOT)
+        if document.path != "docs/commands.md"
+        for command in typed(document)
+    ]
+    assert len(found) > 30
+    for path, command in found:
+        words = shlex.split(command, comments=True)[1:]
+        try:
+            parser().parse_args(words)
+        except InvalidInput as error:
+            raise AssertionError(f"{path} has {command!r}: {error}") from error

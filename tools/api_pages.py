@@ -84,6 +84,12 @@ _PAGES: Final = {
             f"orbitmq.embedded.{name}" for name in ("start", "EmbeddedCluster", "RunningCluster")
         ),
     ),
+    "testing": _Page(
+        "A broker under test",
+        "What [the pytest fixtures](../testing.md) give a test, and `start` without pytest: an "
+        "[embedded cluster](embedded.md) with time that a test moves, and faults that it orders.",
+        tuple(f"orbitmq.testing.broker.{name}" for name in ("start", "BrokerUnderTest", "Fault")),
+    ),
     "spark": _Page(
         "Spark",
         "`orbitmq.spark` and the jobs of [the pipeline](../pipeline.md). The options of the "

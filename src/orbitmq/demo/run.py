@@ -36,13 +36,15 @@ _WRONG: Final = 1
 _RECEIPTS: Final = "receipts.jsonl"
 _GIB: Final = 1024**3
 _JOB: Final = 12
-# Java's, where embedded clusters have smaller ones: then any broker starts on what the demo leaves.
-_FILE_SIZES: Final = {
+# Sizes are Java's, where embedded clusters have smaller files: then any broker starts on what the
+# demo leaves.
+_SETTINGS: Final = {
     "mappedFileSizeCommitLog": str(1024**3),
     "mappedFileSizeConsumeQueue": str(20 * 300_000),
     "maxHashSlotNum": str(5_000_000),
     "maxIndexNum": str(20_000_000),
     "mappedFileSizeTimerLog": str(100 * 1024**2),
+    "waitTimeMillsInSendQueue": "30000",  # instead of 200: Spark may take all of a small machine
 }
 
 
@@ -124,7 +126,7 @@ class _Demo:
         title("A nameserver and a broker in this process")
         began_ms = self._clock.monotonic_ms()
         with (
-            embedded.start(str(self._home / "store"), settings=_FILE_SIZES) as cluster,
+            embedded.start(str(self._home / "store"), settings=_SETTINGS) as cluster,
             Admin(nameserver=cluster.nameserver) as admin,
             ExitStack() as stack,
         ):
