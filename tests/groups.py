@@ -32,7 +32,8 @@ _LONG = (
     ),
     *("interop/test_producer_ways", "spark/test_sessions", "interop/test_producer_faults"),
     *("interop/test_nameserver", "interop/test_producer_outbox", "demo/test_run"),
-    *("test_reference_docs", "interop/test_producer_secured", "cli/servers/test_up"),
+    *("spark/test_spark_pages", "test_reference_docs", "interop/test_producer_secured"),
+    "cli/servers/test_up",
 )
 _FIRST = (*_SHARED, *_LONG)
 
