@@ -85,6 +85,10 @@ _COMMANDS: Final = {
         lambda: import_module("orbitmq.cli.commands.outbox"),
         "show a producer's outbox, and drain it",
     ),
+    "mqadmin": _Command(
+        lambda: import_module("orbitmq.cli.commands.mqadmin"),
+        "accept the commands of RocketMQ's mqadmin",
+    ),
     "store": _Command(
         lambda: import_module("orbitmq.cli.commands.store"), "inspect and verify a store directory"
     ),
@@ -162,9 +166,11 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments; ``late`` names an optional one that may come after options.
+    """Parse the arguments.
 
-    ``argparse`` (Python 3.11) takes such an argument for missing as soon as it sees an option.
+    A command may set ``late``, an optional argument that may come after options: ``argparse``
+    (Python 3.11) takes it for missing as soon as it sees an option. And ``instead``, which returns
+    the arguments to parse in place of its own, if any.
     """
     named = next((word for word in given if not word.startswith("-")), "")
     parsed, rest = parser(named).parse_known_args(given)
@@ -178,7 +184,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     if rest:
         innermost: _Parser = parsed.parser
         raise innermost.unknown(rest)
-    return parsed
+    others = parsed.instead(parsed) if hasattr(parsed, "instead") else None
+    return parsed if others is None else _parse(others)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,6 +1,6 @@
 import pytest
 
-from orbitmq.client.observe.statistics import BUCKET_NAMES, Sample, SendStatistics
+from orbitmq.client.observe.statistics import BUCKET_NAMES, SendStatistics
 from orbitmq.errors import SendUnreachable
 from orbitmq.message.model import SendStatus
 
@@ -70,10 +70,6 @@ def test_figures_have_prometheus_names() -> None:
         assert line in lines
     buckets = [line for line in lines if "_bucket" in line]
     assert len(buckets) == len(BUCKET_NAMES) == 13
-
-
-def test_large_counts_keep_their_digits() -> None:
-    assert str(Sample("x", (), 12_345_678_901)) == "x{} 12345678901"
 
 
 def test_kinds_of_errors_are_bounded() -> None:

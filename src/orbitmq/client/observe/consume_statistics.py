@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from orbitmq.client.observe.statistics import Sample
+from orbitmq.client.observe.prometheus import Sample, Sampled, page
 from orbitmq.clock import Clock
 from orbitmq.wire.bodies.running import ConsumeStatus
 
@@ -183,9 +183,9 @@ class ConsumeStatistics:
             yield Sample("orbitmq_consumer_consume_seconds_sum", labels, totals.consume_ms / 1000)
             yield Sample("orbitmq_consumer_consume_seconds_count", labels, totals.deliveries)
 
-    def prometheus(self) -> str:
-        """Return all counters in the text format of Prometheus."""
-        return "".join(f"{sample}\n" for sample in self.samples())
+    def prometheus(self, *others: Sampled) -> str:
+        """Return all counters in the text format of Prometheus, with those of ``others``."""
+        return page(sample for one in (self, *others) for sample in one.samples())
 
 
 def _average(total: int, count: int) -> float:

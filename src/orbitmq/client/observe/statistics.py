@@ -7,11 +7,12 @@ minute, and since the start for Prometheus.
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
+from orbitmq.client.observe.prometheus import Sample, Sampled, page
 from orbitmq.message.model import SendStatus
 
-__all__ = ["BUCKET_NAMES", "Sample", "SendStatistics"]
+__all__ = ["BUCKET_NAMES", "SendStatistics"]
 
 _MINUTE_MS: Final = 60_000
 
@@ -28,22 +29,6 @@ _OK: Final = SendStatus.SEND_OK
 _ERRORS_MAX: Final = 100
 """The most types of errors that are counted separately; hooks and selectors can raise any type."""
 _OTHER: Final = "other"
-
-
-class Sample(NamedTuple):
-    """One Prometheus sample.
-
-    >>> print(Sample("orbitmq_producer_errors_total", (("error", "SendTimeout"),), 3))
-    orbitmq_producer_errors_total{error="SendTimeout"} 3
-    """
-
-    name: str
-    labels: tuple[tuple[str, str], ...]
-    value: float
-
-    def __str__(self) -> str:
-        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in self.labels)
-        return f"{self.name}{{{labels}}} {self.value:.16g}"
 
 
 class SendStatistics:
@@ -136,9 +121,13 @@ class SendStatistics:
         yield Sample("orbitmq_producer_send_seconds_sum", group, self._took_ms / 1000)
         yield Sample("orbitmq_producer_send_seconds_count", group, sum(counts))
 
-    def prometheus(self) -> str:
-        """Return all counters in the text format of Prometheus."""
-        return "".join(f"{sample}\n" for sample in self.samples())
+    def prometheus(self, *others: Sampled) -> str:
+        """Return all counters in the text format of Prometheus.
+
+        A page may describe a metric only once, so the statistics of ``others`` that the same scrape
+        reads are arguments: ``producer.statistics.prometheus(consumer.statistics)``.
+        """
+        return page(sample for one in (self, *others) for sample in one.samples())
 
     def _turn(self, now_ms: int) -> None:
         """Start a new minute if the old one has ended; after a pause, the last one was empty."""
@@ -150,7 +139,3 @@ class SendStatistics:
         self._last_minute = self._minute if late_ms < _MINUTE_MS else empty
         self._minute = empty.copy()
         self._minute_ends_ms += _MINUTE_MS * (1 + late_ms // _MINUTE_MS)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
