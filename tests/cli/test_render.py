@@ -4,13 +4,17 @@ import os
 
 import pytest
 
-from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, table
-from tests.cli.terminal import utc
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from orbitmq.cli.render import (
+    Line,
+    ProgressBar,
+    elided,
+    human_size,
+    local_time,
+    shown,
+    table,
+    width,
+)
+from tests.cli.terminal import Terminal, utc
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,39 @@ def test_nothing_to_do_is_done() -> None:
     terminal = Terminal()
     ProgressBar("reading", terminal)(0, 0)
     assert "100%" in terminal.getvalue()
+
+
+class TestColours:
+    @pytest.fixture(autouse=True)
+    def environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+
+    def test_a_terminal_gets_them(self) -> None:
+        line = Line("PROBLEM  it is gone", style="wrong", styled=7)
+        assert shown(line, Terminal()) == "\x1b[1;31mPROBLEM\x1b[0m  it is gone"
+        assert shown("it is gone", Terminal()) == "it is gone"
+
+    def test_the_head_of_a_table_stands_out(self) -> None:
+        head, row = table(["NAME"], [["orders"]])
+        assert shown(head, Terminal()) == "\x1b[1mNAME\x1b[0m"
+        assert shown(row, Terminal()) == "orders"
+
+    def test_a_file_gets_plain_lines(self) -> None:
+        assert shown(Line("fine", style="fine"), io.StringIO()) == "fine"
+
+    @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+    def test_they_can_be_left_out(
+        self, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(name, value)
+        assert shown(Line("fine", style="fine"), Terminal()) == "fine"
+
+
+@pytest.mark.parametrize(("columns", "wide"), [("40", 80), ("132", 132), ("100000", 240)])
+def test_tables_are_as_wide_as_the_terminal(
+    columns: str, wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert width(Terminal()) == wide
+    assert width(io.StringIO()) == 80

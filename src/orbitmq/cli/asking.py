@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
-from orbitmq.cli.render import elided, local_time, table
+from orbitmq.cli.render import WIDTH, elided, local_time, table, width
 from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
@@ -33,7 +33,6 @@ Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 QUEUES_MAX: Final = 1024
 """Of a topic; each takes a file on its broker, and makes the nameserver's answers longer."""
-_WIDTH: Final = 80
 _LEAST: Final = 9
 """A name shortened to less tells nothing."""
 
@@ -122,7 +121,7 @@ def counted(count: int, one: str, several: str = "") -> str:
 
 def wrapped(text: str) -> list[str]:
     """Return a sentence as lines of at most 80 columns; those after the first are indented."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def short_time(timestamp_ms: int | None) -> str:
@@ -166,7 +165,7 @@ def fitted(
     left: int = 1,
     names: Sequence[int] = (0,),
 ) -> list[str]:
-    """Return the lines of a table that is at most 80 columns wide, as far as names can be shorter.
+    """Return the lines of a table that fits the terminal, as far as names can be shorter.
 
     Args:
         heads: the headings.
@@ -176,11 +175,11 @@ def fitted(
     """
     cells = [list(row) for row in rows]
     widths = {one: max((len(row[one]) for row in cells), default=0) for one in names}
-    over = max(map(len, table(heads, cells, left=left))) - _WIDTH
+    over = max(map(len, table(heads, cells, left=left))) - width()
     while over > 0 and max(widths.values()) > _LEAST:
         widths[max(widths, key=lambda one: widths[one])] -= 1
         over -= 1
     for row in cells:
-        for one, width in widths.items():
-            row[one] = elided(row[one], width)
+        for one, most in widths.items():
+            row[one] = elided(row[one], most)
     return table(heads, cells, left=left)

@@ -8,12 +8,14 @@ of properties under RocketMQ's names, else it is the default. For the nameserver
 import argparse
 import asyncio
 import logging
+import sys
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
 from orbitmq.cli.environment import CONFIG, of_client
+from orbitmq.cli.render import shown
 from orbitmq.client.settings import (
     CLIENT_NAMES,
     PRODUCER_NAMES,
@@ -152,7 +154,7 @@ def print_found(found: object, lines: Iterable[str], *, as_json: bool) -> None:
         print(msgspec.json.format(json_line(found)))
     else:
         for line in lines:
-            print(line)
+            print(shown(line, sys.stdout))
 
 
 def json_line(found: object) -> str:

@@ -89,6 +89,10 @@ _COMMANDS: Final = {
         lambda: import_module("orbitmq.cli.commands.mqadmin"),
         "accept the commands of RocketMQ's mqadmin",
     ),
+    "completion": _Command(
+        lambda: import_module("orbitmq.cli.commands.completion"),
+        "print a script by which a shell completes commands",
+    ),
     "store": _Command(
         lambda: import_module("orbitmq.cli.commands.store"), "inspect and verify a store directory"
     ),
@@ -200,8 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _open_standard_streams()
         parsed = _parse(given)
-        run: Callable[[argparse.Namespace], int] = parsed.run
-        status = run(parsed)
+        status = _run(parsed)
         sys.stdout.flush()
         return status
     except OrbitError as error:
@@ -218,6 +221,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if log.hasHandlers():  # of a server: its log is where to look later
             log.exception("ended by an error that orbitmq did not foresee")
         return tell_bug(error, as_json=as_json, debug=debug)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    if hasattr(parsed, "run_with_parser"):  # it is about all commands
+        status: int = parsed.run_with_parser(parsed, parser())
+    else:
+        status = parsed.run(parsed)
+    return status
 
 
 def _open_standard_streams() -> None:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import Final
 
+from orbitmq.cli.render import Line, shown
 from orbitmq.errors import OrbitError
 
 __all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing"]
@@ -60,10 +61,10 @@ def tell_bug(error: Exception, *, as_json: bool, debug: bool) -> int:
 
 
 def _print(kind: str, text: str, more: dict[str, object], *, as_json: bool) -> None:
-    line = f"orbitmq: {text}"
+    line: str = Line(f"orbitmq: {text}", style="wrong", styled=len("orbitmq:"))
     if as_json:
         line = json.dumps({"error": kind, "message": text, **more}, ensure_ascii=False)
-    print(line, file=sys.stderr)
+    print(shown(line, sys.stderr), file=sys.stderr)
 
 
 def _text(error: Exception) -> str:

@@ -1,11 +1,35 @@
-"""Numbers, times, tables and progress, as commands print them."""
+"""Numbers, times, tables and progress, as commands print them.
 
+A terminal shows colours, and tables as wide as it is; a pipe or a file gets plain lines of at most
+80 columns. NO_COLOR and TERM=dumb leave the colours out. All of it is written here: a library for
+it would take longer to import than most commands take.
+"""
+
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TextIO
 
-__all__ = ["ProgressBar", "human_size", "local_time", "table"]
+from orbitmq.settings import environment
+
+__all__ = [
+    "WIDTH",
+    "Line",
+    "ProgressBar",
+    "elided",
+    "human_size",
+    "local_time",
+    "shown",
+    "table",
+    "width",
+]
+
+WIDTH: Final = 80
+"""Of lines that don't go to a terminal, and of the narrowest terminal that tables fit."""
+_WIDTH_MAX: Final = 240
+_STYLES: Final = {"head": "1", "wrong": "1;31", "risk": "33", "fine": "32"}
+"""Names of styles → what a terminal is sent to begin them."""
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _BAR: Final = 30
@@ -41,6 +65,47 @@ def local_time(timestamp_ms: int | None) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}"
 
 
+class Line(str):
+    """A line that a terminal shows in a style, or its first ``styled`` characters.
+
+    >>> line = Line("fine     all", style="fine", styled=4)
+    >>> line, line.style
+    ('fine     all', 'fine')
+    """
+
+    __slots__ = ("style", "styled")
+
+    style: str
+    styled: int
+
+    def __new__(cls, text: str, *, style: str, styled: int | None = None) -> "Line":
+        """Return a line; without ``styled`` all of it has the style."""
+        line = super().__new__(cls, text)
+        line.style = style
+        line.styled = len(text) if styled is None else styled
+        return line
+
+
+def shown(line: str, stream: TextIO) -> str:
+    """Return a line as it is printed to a stream: with its style if that is a terminal."""
+    if not isinstance(line, Line) or not _has_colours(stream):
+        return str(line)
+    text = str(line)
+    return f"\x1b[{_STYLES[line.style]}m{text[: line.styled]}\x1b[0m{text[line.styled :]}"
+
+
+def _has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not environment("NO_COLOR") and environment("TERM") != "dumb"
+
+
+def width(stream: TextIO | None = None) -> int:
+    """Return how wide tables may be: as stdout is if it is a terminal, else 80."""
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
+        return WIDTH
+    return min(max(shutil.get_terminal_size().columns, WIDTH), _WIDTH_MAX)
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     """Return the lines of a table; the first ``left`` columns are left-aligned, others right.
 
@@ -51,13 +116,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1)
     o         512 B
     """
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return [
+    head, *lines = (
         "  ".join(
             cell.ljust(width) if number < left else cell.rjust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in (heads, *rows)
-    ]
+    )
+    return [Line(head, style="head"), *lines]
 
 
 def elided(text: str, width: int) -> str:

@@ -17,7 +17,7 @@ from orbitmq.cli.cluster import (
     print_found,
 )
 from orbitmq.cli.problems import MISSING, tell_missing
-from orbitmq.cli.render import elided, human_size, local_time, table
+from orbitmq.cli.render import elided, human_size, local_time, table, width
 from orbitmq.cli.times import time_ms
 from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import NotFound
@@ -222,6 +222,6 @@ def query_lines(messages: Sequence[StoredMessage]) -> list[str]:
     ]
     bare = [(*cell[:2], "", *cell[3:]) for cell in cells]
     taken = max(map(len, table(_HEADS, bare, left=3))) - len(_HEADS[2])
-    room = max(_WIDTH - taken, _QUEUE_LEAST)
+    room = max(width() - taken, _QUEUE_LEAST)
     rows = [(*cell[:2], elided(cell[2], room), *cell[3:]) for cell in cells]
     return table(_HEADS, rows, left=3)

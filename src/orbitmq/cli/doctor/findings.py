@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.cli.asking import counted
+from orbitmq.cli.render import Line
 
 __all__ = ["Finding", "Level", "finding_lines", "problem", "risk"]
 
@@ -20,6 +21,9 @@ class Level(StrEnum):
 
     PROBLEM = "problem"
     RISK = "risk"
+
+
+_STYLES: Final = {Level.PROBLEM: "wrong", Level.RISK: "risk"}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,13 +59,13 @@ def finding_lines(findings: Sequence[Finding], fine: Sequence[str]) -> Iterator[
     for level in Level:
         for one in findings:
             if one.level is level:
-                yield from _lines(level.upper(), one.says)
+                yield from _lines(level.upper(), one.says, _STYLES[level])
                 yield from _lines("", one.do)
                 if one.run is not None:  # on one line, however long: it is copied
                     yield f"{'':{_INDENT}}$ {one.run}"
                 yield ""
     if fine:
-        yield from _lines("fine", ", ".join(fine))
+        yield from _lines("fine", ", ".join(fine), "fine")
         yield ""
     problems = sum(one.level is Level.PROBLEM for one in findings)
     risks = len(findings) - problems
@@ -69,8 +73,8 @@ def finding_lines(findings: Sequence[Finding], fine: Sequence[str]) -> Iterator[
     yield f"{' and '.join(parts) or 'nothing is wrong'}; {counted(len(fine), 'check')} passed"
 
 
-def _lines(head: str, text: str) -> list[str]:
-    return textwrap.wrap(
+def _lines(head: str, text: str, style: str | None = None) -> list[str]:
+    lines = textwrap.wrap(
         text,
         _WIDTH,
         initial_indent=head.ljust(_INDENT),
@@ -78,3 +82,6 @@ def _lines(head: str, text: str) -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
+    if style is not None:
+        lines[0] = Line(lines[0], style=style, styled=len(head))
+    return lines
