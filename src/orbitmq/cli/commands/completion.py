@@ -158,7 +158,7 @@ def _fish_quoted(text: str) -> str:
     r"""Return a word for fish, which has no other escapes between single quotes.
 
     >>> print(_fish_quoted("the user's"))
-    'the user\\'s'
+    'the user\'s'
     """
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
