@@ -223,6 +223,18 @@ def test_a_slave_takes_no_sends_and_its_held_pulls_wake_on_arrival() -> None:
     run(scene)
 
 
+def test_a_slave_asks_for_the_topic_of_a_message_that_it_does_not_know() -> None:
+    async def scene(group: Group) -> None:
+        master, slave = await group.start(MASTER), await group.start(SLAVE)
+        await group.clock.sleep(5)  # the next round would be in five seconds
+        await group.send(b"first")
+        await group.until(lambda: "orders" in slave.state.topics.table, seconds=2)
+        await slave.close()
+        await master.close()
+
+    run(scene)
+
+
 def test_offsets_go_to_the_slave_and_come_back_from_it() -> None:
     async def committed(group: Group, address: Address) -> int:
         header = QueryConsumerOffset(consumer_group="billing", topic="orders", queue_id=0)

@@ -1,5 +1,6 @@
 """What a replica asks its master for; brokers on both ends are in the tests of the broker."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -17,7 +18,7 @@ from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from orbitmq.wire.bodies.pop import RequestModeTable
 from orbitmq.wire.bodies.topic import DataVersion, TopicConfigTable
-from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.offset import UpdateConsumerOffset
 from orbitmq.wire.json.body import Body
@@ -120,3 +121,32 @@ def test_a_master_that_does_not_say_where_its_log_is_is_an_error() -> None:
 def test_a_master_of_java_without_a_file_has_an_empty_log() -> None:
     said = {"commitLogMinOffset": "-1", "commitLogMaxOffset": "0"}
     assert log_range(said) == LogRange(0, 0)
+
+
+def test_a_topic_is_asked_for_once_and_many_are_asked_for_together() -> None:
+    rounds: list[float] = []
+
+    async def main(clock: VirtualClock) -> None:
+        def serve(_connection: object, request: Frame) -> Response:
+            if request.code == RequestCode.GET_ALL_TOPIC_CONFIG:
+                rounds.append(clock.monotonic_ms() / 1000)
+            return Response(code=ResponseCode.SYSTEM_ERROR)
+
+        network = MemoryNetwork()
+        async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
+            sync = MetadataSync(dialer, Tables())
+            sync.follow(HERE)
+            running = asyncio.create_task(sync.run())
+            await clock.sleep(0.1)
+            began = rounds[0]
+            for topic in ("orders", "orders", "bills"):
+                sync.ask_for(topic)
+            await clock.sleep(5)
+            sync.ask_for("orders")
+            await clock.sleep(1)
+            sync.ask_for("late")
+            await clock.sleep(1)
+            running.cancel()
+        assert [round(one - began) for one in rounds] == [0, 1, 6]
+
+    run_virtual(main)

@@ -12,7 +12,7 @@ acks, and the group says where the master is, not registration.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from orbitmq.broker.leadership import GroupRole
@@ -30,6 +30,7 @@ from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
 from orbitmq.replication.primary import Primary, ReplicaLink, ReplicaPort
 from orbitmq.replication.replica import Replica
+from orbitmq.store.dispatch import Dispatched
 from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from orbitmq.wire.bodies.pop import RequestModeTable
@@ -47,6 +48,7 @@ __all__ = ["Replicas"]
 
 log = logging.getLogger("orbitmq.broker")
 
+Arrival = Callable[[list[Dispatched]], None]
 _BEHIND: Final = 1
 """The port for slaves, counted from the broker's, unless a setting says which."""
 
@@ -100,6 +102,7 @@ class Replicas:
         if self._role is not None:
             self._elect(self._role)
         if self._state.is_slave:
+            self._state.store.on_arrival = self._arrived(self._state.store.on_arrival)
             self._tasks = [
                 asyncio.create_task(self.replica.run()),
                 asyncio.create_task(self.sync.run()),
@@ -120,6 +123,18 @@ class Replicas:
                     field="listen_port",
                 ) from error
             log.warning("can't listen on %s (%s); slaves can't follow this broker", wanted, error)
+
+    def _arrived(self, then: Arrival) -> Arrival:
+        """Return what a slave does with new messages: it asks for topics that it doesn't know."""
+
+        def arrived(entries: list[Dispatched]) -> None:
+            known = self._state.topics.table
+            for entry in entries:
+                if entry.topic not in known:
+                    self.sync.ask_for(entry.topic)
+            then(entries)
+
+        return arrived
 
     def _elect(self, role: GroupRole) -> None:
         """Take the ends of the stream with epochs; the store is open, and nothing writes to it."""

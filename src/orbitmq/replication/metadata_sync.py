@@ -7,8 +7,10 @@
                                             └─▶ offsets that were committed here, while the master
                                                 was gone, and are further than its own: sent back
 
-A question that fails is asked again in the next round; the others are asked all the same. Java
-(``SlaveSynchronize``) asks the same, every minute since 5.x and every ten seconds before.
+A message of a topic that is unknown here is a reason to ask at once: if the master were lost,
+nobody could read it. A question that fails is asked again in the next round; the others are asked
+all the same. Java (``SlaveSynchronize``) asks the same, every minute since 5.x and every ten
+seconds before.
 """
 
 import asyncio
@@ -38,6 +40,9 @@ log = logging.getLogger("orbitmq.replication")
 T = TypeVar("T", bound=Body)
 
 _PERIOD_S: Final = 10.0
+_LEAST_S: Final = 1.0
+"""Between two rounds, however many unknown topics there are."""
+_ASKED_MAX: Final = 10_000
 
 
 class OwnOffset(NamedTuple):
@@ -79,6 +84,9 @@ class MetadataSync:
         self._tables = tables
         self._failing: set[object] = set()
         self._known = asyncio.Event()
+        self._asked: set[str] = set()
+        self._round_at = 0.0
+        self._soon: asyncio.TimerHandle | None = None
         self.address: Address | None = None
         """Where clients reach the master."""
 
@@ -90,6 +98,21 @@ class MetadataSync:
         if address != self.address:
             self.address = address
             self._known.set()
+
+    def ask_for(self, topic: str) -> None:
+        """Take the tables over soon, since a message came whose topic is unknown.
+
+        Once for each topic: one that the master doesn't know either comes with the next round, if
+        it ever does.
+        """
+        if topic in self._asked:
+            return
+        if len(self._asked) >= _ASKED_MAX:
+            self._asked.clear()
+        self._asked.add(topic)
+        if self._soon is None:
+            loop = asyncio.get_running_loop()
+            self._soon = loop.call_at(self._round_at + _LEAST_S, self._known.set)
 
     async def log_range(self) -> LogRange | None:
         """Return from where to where the master's log goes; None if no master is known.
@@ -110,6 +133,7 @@ class MetadataSync:
         """Take the tables over until cancelled, at once when the master changes."""
         while True:
             self._known.clear()
+            self._soon, self._round_at = None, asyncio.get_running_loop().time()
             if self.address is not None:
                 await self.round()
             try:
