@@ -1,4 +1,4 @@
-"""A way between a client and a server that keeps what the client said."""
+"""A way between a client and a server that keeps what both said, and may hold it back."""
 
 import contextlib
 import socket
@@ -21,6 +21,7 @@ class Tunnel:
     Attributes:
         at: where clients come in.
         heard: what each client has said so far, in the order in which they came.
+        told: what each was answered.
 
     """
 
@@ -29,8 +30,15 @@ class Tunnel:
         self._listener = socket.create_server(at or ("127.0.0.1", 0))
         self.at = Address(*self._listener.getsockname())
         self.heard: list[bytearray] = []
+        self.told: list[bytearray] = []
+        self._flows = threading.Event()
+        self._flows.set()
         self._ends: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, name=f"tunnel {self.at}")]
+
+    def hold(self) -> None:
+        """Pass nothing on any more; connections stay, until the tunnel ends and all is lost."""
+        self._flows.clear()
 
     def __enter__(self) -> Self:
         self._threads[0].start()
@@ -46,6 +54,7 @@ class Tunnel:
         self._threads[0].join()
         for end in self._ends:
             _shut(end, socket.SHUT_RDWR)
+        self._flows.set()
         for thread in self._threads[1:]:
             thread.join()
         for end in (self._listener, *self._ends):
@@ -59,20 +68,24 @@ class Tunnel:
                 return
             server = socket.create_connection(self._to)
             self._ends += client, server
-            said = bytearray()
+            said, answered = bytearray(), bytearray()
             self.heard.append(said)
-            for way in ((client, server, said), (server, client, None)):
-                thread = threading.Thread(target=_forward, args=way, name=f"tunnel {self.at}")
+            self.told.append(answered)
+            for way in ((client, server, said), (server, client, answered)):
+                given = (*way, self._flows)
+                thread = threading.Thread(target=_forward, args=given, name=f"tunnel {self.at}")
                 self._threads.append(thread)
                 thread.start()
 
 
-def _forward(source: socket.socket, sink: socket.socket, kept: bytearray | None) -> None:
+def _forward(
+    source: socket.socket, sink: socket.socket, kept: bytearray, flows: threading.Event
+) -> None:
     """Pass on what comes until there is no more, or one of the two has gone."""
     with contextlib.suppress(OSError):
         while data := source.recv(CHUNK_BYTES):
-            if kept is not None:
-                kept += data
+            flows.wait()
+            kept += data
             sink.sendall(data)
     _shut(sink, socket.SHUT_WR)
 

@@ -90,15 +90,20 @@ class Node:
     """A broker of an elected group: its store with epochs, on a disk in memory."""
 
     def __init__(
-        self, broker_id: int, mode: FlushMode = FlushMode.ASYNC, disk: SimulatedDisk | None = None
+        self,
+        broker_id: int,
+        mode: FlushMode = FlushMode.ASYNC,
+        disk: SimulatedDisk | None = None,
+        segment_bytes: int = 4096,
     ) -> None:
         self.id = broker_id
         self.mode = mode
         self.disk = disk or SimulatedDisk()
+        self.segment_bytes = segment_bytes
         self.open()
 
     def open(self) -> None:
-        self.store = opened(self.disk, mode=self.mode)
+        self.store = opened(self.disk, mode=self.mode, segment_bytes=self.segment_bytes)
         self.epochs = EpochFile(self.disk, "/store")
         self.epochs.cut(self.store.log.end)
 
