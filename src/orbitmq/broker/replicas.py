@@ -31,6 +31,7 @@ from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
 from orbitmq.replication.primary import Primary, ReplicaLink, ReplicaPort
 from orbitmq.replication.replica import Replica
 from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.timers.timer_files import forget_timers
 from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from orbitmq.wire.bodies.pop import RequestModeTable
@@ -150,6 +151,7 @@ class Replicas:
                 state.clock.monotonic_ms(),
             )
             store.confirmed_end = lambda: follower.confirmed
+            store.on_truncate = lambda _end: forget_timers(state.machine.disk, store.directory)
             self.replica = self._new_replica(follower)
             return
         end = store.log.end

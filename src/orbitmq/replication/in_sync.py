@@ -138,7 +138,7 @@ class InSyncSet:
         """Propose to leave out the members that have not caught up for too long."""
         limit_ms = now_ms - self._settings().not_caught_up_ms_max
         behind = {one for one in self.members - {self.own_id} if self._caught_up_ms(one) < limit_ms}
-        if behind:
+        if behind and self.proposed is None:
             log.warning("brokers %s are not in sync any more", sorted(behind))
             self._propose(self.members - behind)
         self._note_confirmed()

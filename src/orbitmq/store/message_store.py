@@ -162,8 +162,9 @@ class MessageStore:
         """Returns why the owner lets no messages be stored now; empty if it does."""
         self.confirmed_end: Callable[[], int] | None = None
         """Consumers see no message at or after the offset of the log that it returns. None: all."""
-        self.on_truncated: Callable[[int], None] = lambda _end: None
-        """Called with the end of the log after it was cut there; queues may have ended later."""
+        self.on_truncate: Callable[[int], None] = lambda _end: None
+        """Called on the owner's thread before a replica's log is cut, with its end to be; it may
+        raise StoreError."""
 
     def _add_syncs(self) -> None:
         given = (self._disk, self._path(CHECKPOINT), self._checkpoint_values)
@@ -378,6 +379,7 @@ class MessageStore:
         self.index.sync()
         if self.failure is not None:
             raise self.failure
+        self.on_truncate(end)
         self.confirmed = min(self.confirmed, end)
         cut.unclaim(end, last_store_ms, self.confirmed, with_index=self.settings.index_enabled)
         log.warning("cutting the log, which ends at %d, at %d", self.log.end, end)
@@ -390,7 +392,6 @@ class MessageStore:
         self._store_times.clear()
         self.copy.forget()
         self._start_at_end(mark)
-        self.on_truncated(end)
 
     def _appended(self, entries: list[Dispatched]) -> None:
         if entries:

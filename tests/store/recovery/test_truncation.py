@@ -138,7 +138,7 @@ def test_what_is_cut_is_saved_first_and_told() -> None:
     store = opened(disk)
     ends = fill(store, 0, 40)
     told: list[int] = []
-    store.on_truncated = told.append
+    store.on_truncate = told.append
     log = b"".join(data.ljust(4096, b"\0") for _, data in files_of(disk, "/store/commitlog"))
     middle = ends[20]
     pieces = [LogPiece("one", ends[5], middle), LogPiece("two", middle, ends[-1])]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orbitmq.message.names import TIMER_TOPIC
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.settings import StoreSettings
-from orbitmq.store.timers.timer_files import TimerFiles, TimerRecord
+from orbitmq.store.timers.timer_files import TimerFiles, TimerRecord, forget_timers
 from orbitmq.store.timers.timer_log import NORMAL, ROLL
 from orbitmq.store.timers.wheel import Slot
 from orbitmq.testing.disks import SimulatedDisk
@@ -96,3 +96,19 @@ def test_java_s_files_are_read(tmp_path: Path, with_wheel: bool) -> None:
     assert made.count_by_topic() == {-143_292_516: 4}
     made.close()
     store.close()
+
+
+def test_forgotten_files_are_gone_and_can_be_made_again() -> None:
+    disk = SimulatedDisk()
+    made = files(disk)
+    assert made.add(record(1, NOW + 3_000), WINDOW_MS)
+    save = made.take_save(NOW)
+    assert save is not None
+    made.save(save)
+    made.close()
+    before = disk.list("/store")
+    forget_timers(disk, "/store")
+    assert "timerwheel" in before
+    assert not {"timerwheel", "timerlog"} & set(disk.list("/store"))
+    assert files(disk).waiting == 0
+    forget_timers(SimulatedDisk(), "/store")

@@ -23,7 +23,7 @@ from orbitmq.message import properties
 from orbitmq.message.names import TIMER_TOPIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.disk.disk import Disk
-from orbitmq.store.disk.durable import parent_of
+from orbitmq.store.disk.durable import parent_of, remove_tree
 from orbitmq.store.disk.open_files import MakeRoom, Unsynced
 from orbitmq.store.layout import path_join
 from orbitmq.store.queues.consume_queue import ConsumeQueue
@@ -32,7 +32,7 @@ from orbitmq.store.timers.checkpoint import TimerCheckpoint, read_checkpoint, wr
 from orbitmq.store.timers.timer_log import DELETE, NONE, NORMAL, ROLL, UNIT_SIZE, TimerLog, Unit
 from orbitmq.store.timers.wheel import SLOTS, Page, Slot, Wheel
 
-__all__ = ["Save", "TimerFiles", "TimerRecord"]
+__all__ = ["Save", "TimerFiles", "TimerRecord", "forget_timers"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -41,6 +41,9 @@ RecordOf: TypeAlias = Callable[[int], RecordView | None]
 
 _TOPIC: Final = TIMER_TOPIC.encode()
 _out_ms = properties.finder(properties.TIMER_OUT_MS.encode())
+_LOG: Final = "timerlog"
+_WHEEL: Final = "timerwheel"
+_CHECKPOINT: Final = "config/timercheck"
 _BLANK_SLOTS: Final = 60
 """Slots of the ring that stay free between the newest and the oldest, as in Java."""
 
@@ -63,6 +66,19 @@ class Save(NamedTuple):
     values: TimerCheckpoint
 
 
+def forget_timers(disk: Disk, directory: str) -> None:
+    """Remove the files of a store whose log is going to be cut: they name records by their places.
+
+    The next start makes them again from the timer topic, and delivers nothing twice.
+    """
+    for name in (_CHECKPOINT, _WHEEL):
+        if disk.exists(path := path_join(directory, name)):
+            disk.remove(path)
+            disk.sync_directory(parent_of(path))
+    if disk.exists(path := path_join(directory, _LOG)):
+        remove_tree(disk, path)
+
+
 class TimerFiles:
     """The timer log, the wheel and the checkpoint below a store directory.
 
@@ -79,10 +95,10 @@ class TimerFiles:
         slots: int = SLOTS,
     ) -> None:
         self._disk = disk
-        self._wheel_path = path_join(directory, "timerwheel")
-        self._checkpoint_path = path_join(directory, "config", "timercheck")
+        self._wheel_path = path_join(directory, _WHEEL)
+        self._checkpoint_path = path_join(directory, _CHECKPOINT)
         file_bytes = settings.timer_log_file_bytes
-        self._log = TimerLog(disk, path_join(directory, "timerlog"), file_bytes, make_room)
+        self._log = TimerLog(disk, path_join(directory, _LOG), file_bytes, make_room)
         self._file_bytes = file_bytes
         self.wheel = Wheel(settings.timer_precision_ms, slots)
         self._ring_ms = (slots - _BLANK_SLOTS) * settings.timer_precision_ms
