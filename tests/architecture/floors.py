@@ -125,7 +125,9 @@ FLOORS: Mapping[str, Room] = {
             {"render", "lines", "cluster", "times", "asking", "problems"} | {"environment"}
         ),
         # commands: a family such as `topic` has the commands of operators in it
-        floors=_floors("servers: operating\noperating:\ndoctor:\ncommands: operating\npipeline:"),
+        floors=_floors(
+            "servers: operating\noperating:\ndoctor:\ncommands: operating\npipeline:\nbench:"
+        ),
         roof=frozenset({"main"}),
     ),
 }

@@ -73,6 +73,9 @@ _COMMANDS: Final = {
     "cluster": _Command(
         lambda: import_module("orbitmq.cli.operating.cluster"), "show all nodes of a cluster"
     ),
+    "bench": _Command(
+        lambda: import_module("orbitmq.cli.bench.command"), "measure a cluster under load"
+    ),
     "settings": _Command(
         lambda: import_module("orbitmq.cli.commands.settings"),
         "show each setting, and where it comes from",

@@ -1,0 +1,1 @@
+"""`orbitmq bench`: load with live figures."""
