@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from orbitmq.client.observe.statistics import BUCKET_NAMES, SendStatistics
@@ -69,7 +71,39 @@ def test_figures_have_prometheus_names() -> None:
     ):
         assert line in lines
     buckets = [line for line in lines if "_bucket" in line]
-    assert len(buckets) == len(BUCKET_NAMES) == 13
+    assert buckets == sorted(buckets, key=lambda line: int(line.split()[-1]))
+
+
+@pytest.mark.parametrize("took_ms", [0, 1, 2, 3, 4, 5, 9, 10, 14, 49, 99, 999, 9_999, 10_000])
+def test_a_duration_is_within_the_first_bucket_that_is_not_shorter(took_ms: int) -> None:
+    statistics = SendStatistics("billing", now_ms=0)
+    statistics.stored(OK, took_ms, now_ms=10)
+    buckets = [one for one in statistics.samples() if one.name.endswith("_bucket")]
+    within = next(float(dict(one.labels)["le"]) for one in buckets if one.value)
+    assert took_ms < within * 1_000
+    shorter = [float(dict(one.labels)["le"]) for one in buckets if not one.value]
+    assert all(end * 1_000 <= took_ms for end in shorter)
+
+
+def test_one_millisecond_and_nine_are_told_apart() -> None:
+    def page(took_ms: int) -> str:
+        statistics = SendStatistics("billing", now_ms=0)
+        statistics.stored(OK, took_ms, now_ms=10)
+        return statistics.prometheus()
+
+    def buckets(took_ms: int) -> list[str]:
+        return [line for line in page(took_ms).splitlines() if "_bucket" in line]
+
+    assert buckets(1) != buckets(3) != buckets(9) != buckets(1)
+
+
+def test_the_buckets_of_brokers_are_sums_of_ours() -> None:
+    statistics = SendStatistics("billing", now_ms=0)
+    for took_ms in range(12_000):
+        statistics.stored(OK, took_ms, now_ms=10)
+    ends = (0, 1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 12_000)
+    counts = [end - begin for begin, end in pairwise(ends)]
+    assert statistics.last_minute(60_000) == dict(zip(BUCKET_NAMES, counts, strict=True))
 
 
 def test_kinds_of_errors_are_bounded() -> None:

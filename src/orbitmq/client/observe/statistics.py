@@ -1,7 +1,8 @@
 """Counters of a producer: sends by status, errors by type, and how long sends took.
 
-Durations are counted in the thirteen buckets that brokers use for their puts: for the last whole
-minute, and since the start for Prometheus.
+Durations are counted in buckets that tell one millisecond from nine. Prometheus gets them since the
+start; ``last_minute`` has those of the last whole minute, summed to the thirteen that brokers use
+for their puts.
 """
 
 from bisect import bisect_right
@@ -18,12 +19,23 @@ _MINUTE_MS: Final = 60_000
 
 # As in a broker (Java's StoreStatsService): 10 ms is in the third bucket; the first two are for
 # 0 ms, and less than 10 ms.
-_BUCKET_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
+_BROKERS_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 BUCKET_NAMES: Final = (
     *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
     *("1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~"),
 )
-assert len(BUCKET_NAMES) == len(_BUCKET_ENDS_MS) + 2
+assert len(BUCKET_NAMES) == len(_BROKERS_ENDS_MS) + 2
+
+_ENDS_MS: Final = (
+    *(1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500),
+    *(1_000, 2_000, 3_000, 4_000, 5_000, 10_000),
+)
+"""Ours. A duration is in whole milliseconds, rounded down: 1 is under 2 ms, so within 0.002 s."""
+_BROKERS: Final = tuple(
+    bisect_right(_BROKERS_ENDS_MS, end - 1) + 1 if end > 1 else 0 for end in (*_ENDS_MS, 10**9)
+)
+"""The bucket of brokers that each of ours is part of."""
+assert set(_BROKERS_ENDS_MS) < set(_ENDS_MS)
 
 _OK: Final = SendStatus.SEND_OK
 _ERRORS_MAX: Final = 100
@@ -49,7 +61,7 @@ class SendStatistics:
         self._retries = 0
         self._took_ms = 0
         self._minute_ends_ms = now_ms + _MINUTE_MS
-        self._minute = [0] * len(BUCKET_NAMES)
+        self._minute = [0] * (len(_ENDS_MS) + 1)
         self._last_minute = self._minute.copy()
         self._before = self._minute.copy()  # totals of past minutes
 
@@ -79,7 +91,7 @@ class SendStatistics:
         else:
             self._by_status[status] += count
         self._took_ms += took_ms * frames
-        self._minute[bisect_right(_BUCKET_ENDS_MS, took_ms) + 1 if took_ms > 0 else 0] += frames
+        self._minute[bisect_right(_ENDS_MS, took_ms)] += frames
 
     def failed_with(self, error: BaseException, count: int = 1) -> None:
         """Count messages whose send failed or was cancelled."""
@@ -101,7 +113,10 @@ class SendStatistics:
     def last_minute(self, now_ms: int) -> dict[str, int]:
         """Return the number of frames in each bucket of durations, for the last whole minute."""
         self._turn(now_ms)
-        return dict(zip(BUCKET_NAMES, self._last_minute, strict=True))
+        counts = dict.fromkeys(BUCKET_NAMES, 0)
+        for place, count in zip(_BROKERS, self._last_minute, strict=True):
+            counts[BUCKET_NAMES[place]] += count
+        return counts
 
     def samples(self) -> Iterator[Sample]:
         """Yield all counters since the start."""
@@ -115,7 +130,7 @@ class SendStatistics:
         yield Sample("orbitmq_producer_oneway_messages_total", group, self._oneway)
         yield Sample("orbitmq_producer_retries_total", group, self._retries)
         counts = [a + b for a, b in zip(self._before, self._minute, strict=True)]
-        ends = ("0", *(f"{end / 1000:g}" for end in _BUCKET_ENDS_MS), "+Inf")
+        ends = (*(f"{end / 1000:g}" for end in _ENDS_MS), "+Inf")
         for end, count in zip(ends, accumulate(counts), strict=True):
             yield Sample("orbitmq_producer_send_seconds_bucket", (*group, ("le", end)), count)
         yield Sample("orbitmq_producer_send_seconds_sum", group, self._took_ms / 1000)
@@ -135,7 +150,7 @@ class SendStatistics:
             return
         late_ms = now_ms - self._minute_ends_ms
         self._before = [a + b for a, b in zip(self._before, self._minute, strict=True)]
-        empty = [0] * len(BUCKET_NAMES)
+        empty = [0] * len(self._minute)
         self._last_minute = self._minute if late_ms < _MINUTE_MS else empty
         self._minute = empty.copy()
         self._minute_ends_ms += _MINUTE_MS * (1 + late_ms // _MINUTE_MS)
