@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from bench.flood import flood, frames_of, spread_over
@@ -30,6 +31,13 @@ from orbitmq.testing.broker import start
 with start():
     print((perf_counter() - began) * 1_000)
 """
+IMPORT: Final = """
+from time import perf_counter
+began = perf_counter()
+import orbitmq
+print((perf_counter() - began) * 1_000)
+"""
+IMPORT_MS_MAX, HELP_MS_MAX = 100.0, 300.0
 _directories: Final = count(1)
 
 
@@ -38,7 +46,9 @@ def measured(directory: Path, plan: Plan) -> Iterator[Result]:
     start = partial(_start, directory)
     starts: dict[str, tuple[Callable[[], Round], Callable[[], Round]]] = {
         "start.ready": (partial(start, OURS), partial(start, JAVA)),
-        "start.in-test": (_start_in_test, partial(start, JAVA)),
+        "start.in-test": (partial(_told, IN_TEST), partial(start, JAVA)),
+        "start.import": (partial(_told, IMPORT), lambda: Round(IMPORT_MS_MAX)),
+        "start.help": (_help, lambda: Round(HELP_MS_MAX)),
     }
     for row, found in alternate(starts, plan.starts).items():
         yield summed_up(row, *found)
@@ -60,10 +70,16 @@ def _start(directory: Path, name: str) -> Round:
         return Round(party.ready_ms)
 
 
-def _start_in_test() -> Round:
-    """Start the broker of the pytest fixture in a process that has not imported it yet."""
-    ran = subprocess.run([sys.executable, "-c", IN_TEST], capture_output=True, check=True)
+def _told(program: str) -> Round:
+    """Run a program in a new process, which has imported nothing yet; it prints milliseconds."""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     return Round(float(ran.stdout))
+
+
+def _help() -> Round:
+    began = perf_counter()
+    subprocess.run([sys.executable, "-m", "orbitmq", "--help"], capture_output=True, check=True)
+    return Round((perf_counter() - began) * 1_000)
 
 
 # Memory

@@ -7,7 +7,10 @@ import pytest
 
 import orbitmq
 
-HEAVY = ("asyncio", "ssl", "socket", "orbitmq.client", "orbitmq.net", "orbitmq.store", "uvloop")
+HEAVY = (
+    *("asyncio", "ssl", "socket", "orbitmq.client", "orbitmq.net", "orbitmq.store", "uvloop"),
+    *("pyspark", "pyarrow", "numpy", "pytest", "opentelemetry", "importlib.metadata"),
+)
 
 
 def test_the_names_of_the_door_are_there() -> None:
@@ -18,6 +21,18 @@ def test_the_names_of_the_door_are_there() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Prodcer'"):
         _ = orbitmq.Prodcer  # type: ignore[attr-defined]
+
+
+def test_the_help_of_the_command_imports_no_command() -> None:
+    code = (
+        "import sys\nfrom orbitmq.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    print(); print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(ran.stdout.splitlines()[-1].split())
+    commands = {name for name in imported if name.startswith("orbitmq.cli.")}
+    assert not imported & set(HEAVY)
+    assert commands <= {f"orbitmq.cli.{name}" for name in ("main", "problems", "render")}
 
 
 def test_what_is_heavy_is_imported_when_it_is_asked_for() -> None:

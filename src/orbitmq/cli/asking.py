@@ -95,12 +95,14 @@ def described(
 
 
 class _Help(argparse.HelpFormatter):
-    """Wraps descriptions, and leaves the lines of examples as they are."""
+    """Wraps texts, and leaves examples, which are indented, as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n" in text:
-            return "".join(f"{indent}{line}\n" for line in text.splitlines())
-        return super()._fill_text(text, width, indent)
+        lines = [
+            line if line.startswith(" ") else textwrap.fill(line, width)
+            for line in text.splitlines()
+        ]
+        return "".join(f"{indent}{line}\n" for line in lines)
 
 
 def add_on(command: argparse.ArgumentParser, what: str = "all masters") -> None:

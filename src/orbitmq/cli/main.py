@@ -131,7 +131,7 @@ class _Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             message = f"{value!r} is no command of {self.prog}"
             raise _wrong_arguments(message, self.prog, _nearest(value, choices))
-        option = "/".join(action.option_strings) or action.metavar or action.dest
+        option = "/".join(action.option_strings) or action.metavar or action.dest.upper()
         message = f"{option} is {value!r}; it must be one of {', '.join(choices)}"
         raise _wrong_arguments(message, self.prog)
 

@@ -98,8 +98,8 @@ def test_writes_are_stopped_and_allowed(shop: Shop) -> None:
         ("broker config set brokerConfigPath=/x", "brokerConfigPath"),
         ("broker stats broker-a TOPIC_PUT_NUMS nowhere", "not exist"),
         ("broker stop-writes nowhere", "no nameserver has a topic of broker nowhere"),
-        ("broker clean everything", "invalid choice: 'everything'"),
-        ("broker frobnicate", "invalid choice: 'frobnicate'"),
+        ("broker clean everything", "WHAT is 'everything'; it must be one of queues, topics, log"),
+        ("broker frobnicate", "'frobnicate' is no command of orbitmq broker"),
     ],
 )
 def test_errors_take_one_line(line: str, words: str, shop: Shop) -> None:

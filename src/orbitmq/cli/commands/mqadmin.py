@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "that of orbitmq. Without a command, list all with their likes here.",
         examples=[
             "mqadmin topicList -n 10.0.0.1:9876",
-            "mqadmin updateTopic -n 10.0.0.1:9876 -t orders -c DefaultCluster -r 8 -w 8",
+            "mqadmin updateTopic -n 10.0.0.1:9876 -t orders -c DefaultCluster",
             "mqadmin consumerProgress -g billing --json",
         ],
         status="that of the command here",

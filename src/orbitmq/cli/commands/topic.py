@@ -60,7 +60,7 @@ def _add_create(commands: "Families") -> None:
         "Create a topic, or change an existing one.",
         examples=[
             "topic create orders --queues 8",
-            "topic create transfers --on DefaultCluster --attribute message.type=TRANSACTION",
+            "topic create transfers --on broker-a --attribute message.type=FIFO",
         ],
         status="0 created or changed, 2 a broker refused or can't be reached",
     )

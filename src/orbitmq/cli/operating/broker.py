@@ -37,6 +37,7 @@ def add_broker_commands(command: argparse.ArgumentParser) -> None:
         "list",
         _list,
         "list brokers, with their addresses",
+        examples=["broker list", "broker list --json"],
         status="0 listed, 2 no nameserver answers",
     )
     _add_status(commands)
@@ -46,6 +47,7 @@ def add_broker_commands(command: argparse.ArgumentParser) -> None:
         _set,
         whose="a broker",
         on=True,
+        family_name="broker",
     )
     _add_stats(commands)
     _add_clean(commands)
@@ -142,14 +144,19 @@ def add_config(
     *,
     whose: str,
     on: bool,
+    family_name: str,
 ) -> None:
     """Add ``get`` and ``set``, for the settings of brokers or of nameservers."""
+    names, settings = "waitSecondsForService", "waitSecondsForService=45"
+    if on:
+        names, settings = "broker-a fileReservedTime", "fileReservedTime=72"
     commands = family(command)
     shown = add_command(
         commands,
         "get",
         get,
         f"show the settings of {whose}, under RocketMQ's names",
+        examples=[f"{family_name} config get {names}"],
         status="0 shown, 1 it has no such setting, 2 it can't be reached",
     )
     if on:
@@ -160,6 +167,7 @@ def add_config(
         "set",
         change,
         f"change settings of {whose} while it runs, and in its file",
+        examples=[f"{family_name} config set {settings}"],
     )
     changed.add_argument("settings", metavar="NAME=VALUE", nargs="+")
     if on:

@@ -58,6 +58,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "list",
         _list,
         "list clusters, with their brokers",
+        examples=["cluster list"],
         status="0 listed, 2 no nameserver answers",
     )
     add_command(
@@ -65,6 +66,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "nodes",
         _nodes,
         "show nameservers and brokers, with their versions, rates and disks",
+        examples=["cluster nodes", "cluster nodes --json"],
         status="0 all answer, 1 some don't, 2 no nameserver answers",
     )
     _add_rate(commands)
@@ -74,6 +76,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         _set,
         whose="the nameservers",
         on=False,
+        family_name="cluster",
     )
 
 

@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     _add_progress(commands)
     add_members(commands)
     add_changes(commands)
-    add_reset(commands, "reset")
+    add_reset(commands, "group")
 
 
 # List

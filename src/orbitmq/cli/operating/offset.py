@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the commands of ``orbitmq offset``."""
     commands = family(command)
     _add_show(commands)
-    add_reset(commands, "reset")
+    add_reset(commands, "offset")
     clone = add_command(
         commands,
         "clone",

@@ -36,16 +36,16 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.before is None else self.after - self.before
 
 
-def add_reset(commands: "Family", name: str) -> None:
-    """Add the command under a name."""
+def add_reset(commands: "Family", of: str) -> None:
+    """Add the command to the family ``offset`` or ``group``."""
     reset = add_command(
         commands,
-        name,
+        "reset",
         _reset,
         "move a group to other messages of a topic",
         about="Connected consumers continue from there.",
         examples=[
-            f"offset reset billing orders --to {place}"
+            f"{of} reset billing orders --to {place}"
             for place in ("earliest", "2026-11-15T09:30", "2h --dry-run", "42 --queue broker-a/3")
         ],
         status="0 moved (or shown, with --dry-run), 2 a server refused or can't be reached",

@@ -311,7 +311,8 @@ def _add_allocate(commands: "Family") -> None:
         "--strategy",
         choices=STRATEGY_NAMES,
         default=STRATEGY_NAMES[0],
-        help="how they share (%(default)s)",
+        metavar="NAME",
+        help=f"how they share: {', '.join(STRATEGY_NAMES)} (%(default)s)",
     )
 
 

@@ -15,6 +15,7 @@ from orbitmq.broker.elected import ElectedBroker
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import KEYS, BrokerSettings, LiveSettings
+from orbitmq.cli.asking import described
 from orbitmq.cli.environment import of_server
 from orbitmq.cli.operating.broker import add_broker_commands
 from orbitmq.cli.servers.log_output import level_of, start_log
@@ -36,11 +37,16 @@ log = logging.getLogger("orbitmq.broker")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq broker``."""
-    command.description = (
+    described(
+        command,
         "Without COMMAND, run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE. "
-        "With one, ask the brokers of a cluster."
+        "With one, ask the brokers of a cluster.",
+        examples=[
+            "broker -c broker.conf",
+            "broker --set namesrvAddr=10.0.0.1:9876 --set brokerName=broker-b",
+        ],
+        status="without COMMAND: 0 stopped by a signal, 2 could not start",
     )
-    command.epilog = "Exit status without COMMAND: 0 stopped by a signal, 2 could not start."
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
     command.add_argument(
         "--stop-at-eof",

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from functools import partial
 
+from orbitmq.cli.asking import described
 from orbitmq.cli.environment import of_server
 from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import add_server_options, serve
@@ -23,8 +24,12 @@ log = logging.getLogger("orbitmq.nameserver")
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq nameserver``."""
-    command.description = "Run a nameserver until SIGTERM or SIGINT; SIGHUP reloads FILE."
-    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
+    described(
+        command,
+        "Run a nameserver until SIGTERM or SIGINT; SIGHUP reloads FILE.",
+        examples=["nameserver", "nameserver -c namesrv.conf --host 10.0.0.1 --insecure"],
+        status="0 stopped by a signal, 2 could not start",
+    )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
     command.add_argument("--host", help="the address to listen on (127.0.0.1)")
     command.add_argument("--port", help="0 picks a free one (9876)")
