@@ -1,11 +1,13 @@
 """Chaos with real processes: ``python -m bench.chaos --minutes 30`` writes ``chaos.json``.
 
 The time is shared by the configurations in ``plan.py``. The exit status is 1 if a law was broken,
-or something was lost that its settings promise to keep. ``--history DIR`` keeps what was seen.
+or something was lost that its settings promise to keep. ``--only NAME`` keeps the results of the
+other configurations, and ``--history DIR`` what was seen.
 """
 
 import argparse
 import asyncio
+import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -15,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from bench import measure
+from bench.chaos.elected import NoEtcd
 from bench.chaos.history import Judged, judged
 from bench.chaos.plan import CONFIGURATIONS, Configuration
 from bench.chaos.run import Chaos
@@ -40,23 +44,26 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--history", type=Path, help="a directory for the histories, as JSON")
     said = parser.parse_args(arguments)
     share_s = said.minutes * 60 / len(said.only)
-    summaries = []
+    summaries = {one.name: one for one in _earlier() if one.name not in said.only}
     for name in said.only:
-        summaries.append(_run(CONFIGURATIONS[name], share_s, said.seed, said.history))
-        print(summary_table(summaries[-1]), flush=True)
-        write(  # what is done is done, whatever comes next
-            "chaos",
-            {
-                "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-                "commit": commit(),
-                "minutes": round(sum(one.seconds for one in summaries) / 60),
-                "seed": said.seed,
-                "configurations": msgspec.to_builtins(summaries),
-            },
+        found = _run(CONFIGURATIONS[name], share_s, said.seed, said.history)
+        summaries[name] = msgspec.structs.replace(
+            found, date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", commit=commit(), seed=said.seed
         )
-    broken = [line for one in summaries for line in broken_promises(one)]
+        print(summary_table(found), flush=True)
+        kept = [summaries[name] for name in CONFIGURATIONS if name in summaries]
+        write("chaos", {"configurations": msgspec.to_builtins(kept)})  # whatever comes next
+    broken = [line for name in said.only for line in broken_promises(summaries[name])]
     print("\n".join(broken))
     return int(bool(broken))
+
+
+def _earlier() -> list[Summary]:
+    """Return what an earlier run found out, of configurations that still exist."""
+    file = measure.RESULTS / "chaos.json"
+    found = json.loads(file.read_text())["configurations"] if file.exists() else []
+    summaries = msgspec.convert(found, list[Summary])
+    return [one for one in summaries if one.name in CONFIGURATIONS]
 
 
 def _run(
@@ -69,7 +76,7 @@ def _run(
         logging.disable(logging.ERROR)  # clients warn about each fault
         try:
             history = asyncio.run(chaos.run(seconds * _SETTLING))
-        except CannotMount as error:
+        except (CannotMount, NoEtcd) as error:
             return summary_of(configuration, Judged([], []), 0, skipped=str(error))
         finally:
             logging.disable(logging.NOTSET)

@@ -95,7 +95,8 @@ class JudgedRound(msgspec.Struct):
     """Messages that are stored more than once, since a client tried again."""
     delivered_twice: int = 0
     skipped: int = 0
-    """Not delivered, since their offsets are those of lost messages that a reader has had."""
+    """Later messages that a reader did not get, since it had a lost one of this round before, whose
+    offset they got."""
     outage_s: float = 0.0
     """The longest time without an acknowledgement, from the last one before the fault on."""
 
@@ -208,26 +209,27 @@ def _not_copied(history: History, _places: _Places) -> Iterator[str]:
             )
 
 
-def _not_had(history: History) -> Iterator[tuple[str, Delivery, bool]]:
-    """Yield what a reader did not get, and whether it had another message at that offset."""
+def _not_had(history: History) -> Iterator[tuple[Delivery, str]]:
+    """Yield what a reader did not get, and the message that it had at that offset instead."""
     for reader in history.readers:
-        got = {one for one in history.deliveries if one.reader == reader}
-        keys = {one.key for one in got}
-        heard = {(one.queue, one.offset) for one in got}
+        had = {(one.queue, one.offset): one for one in history.deliveries if one.reader == reader}
+        keys = {one.key for one in history.deliveries if one.reader == reader}
         for queue, stored in history.stored.items():
             for offset, key in enumerate(stored):
                 if key not in keys:
-                    yield key, Delivery(reader, key, queue, offset), (queue, offset) in heard
+                    instead = had.get((queue, offset))
+                    yield Delivery(reader, key, queue, offset), instead.key if instead else ""
 
 
 def _skipped(history: History) -> Counter[str]:
-    return Counter(key for key, _, is_reused in _not_had(history) if is_reused)
+    """Return how many messages were skipped, by the lost message whose offset they got."""
+    return Counter(instead for _, instead in _not_had(history) if instead)
 
 
 def _undelivered(history: History, _places: _Places) -> Iterator[str]:
-    for key, one, is_reused in _not_had(history):
-        if not is_reused:
-            yield f"undelivered: {one.reader} did not get {key} at {one.offset} of {one.queue}"
+    for one, instead in _not_had(history):
+        if not instead:
+            yield f"undelivered: {one.reader} did not get {one.key} at {one.offset} of {one.queue}"
 
 
 def _read_out_of_order(history: History, places: _Places) -> Iterator[str]:

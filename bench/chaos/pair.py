@@ -114,14 +114,16 @@ class Node:
 class Pair:
     """A master and a slave; an async context manager, whose end kills everything."""
 
-    def __init__(self, directory: Path, configuration: Configuration) -> None:
+    def __init__(self, directory: Path, configuration: Configuration, *, brokers: int = 2) -> None:
         self.configuration = configuration
         self.logged: list[str] = []
         """What dead processes had logged."""
-        self._directory = directory
+        self.directory = directory
         self.nameservers = [a_nameserver(directory / f"names-{number}") for number in (1, 2)]
-        self.master, self.slave = (Node(directory / f"broker-{one}") for one in (1, 2))
-        self._disks = AsyncExitStack()
+        self.nodes = [Node(directory / f"broker-{number + 1}") for number in range(brokers)]
+        self.master = self.nodes[0]
+        self.stack = AsyncExitStack()
+        """What ends with it."""
 
     def __repr__(self) -> str:
         return f"<Pair {self.configuration.name}, master {self.master}>"
@@ -131,47 +133,52 @@ class Pair:
         """The nameservers, as clients are told."""
         return ";".join(str(one.address) for one in self.nameservers)
 
+    @property
+    def slave(self) -> Node:
+        """A broker that is not the master."""
+        return next(node for node in self.nodes if node is not self.master)
+
     async def __aenter__(self) -> Self:
         for number in (1, 2):
-            (self._directory / f"names-{number}").mkdir(parents=True)
-        for node in (self.master, self.slave):
+            (self.directory / f"names-{number}").mkdir(parents=True)
+        for node in self.nodes:
             node.directory.mkdir(parents=True)
             if self.configuration.has_small_disks:
-                self._disks.enter_context(small_disk(node.directory, _DISK_MIB))
+                self.stack.enter_context(small_disk(node.directory, _DISK_MIB))
         for server in self.nameservers:
             await asyncio.to_thread(server.start)
-        await self.start_master()
-        await self.start_slave()
+        await self.start(*self.nodes)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         try:
-            for node in (self.master, self.slave):
+            for node in self.nodes:
                 if node.server is not None:
                     self.logged.append(await node.kill())
             for server in self.nameservers:
                 with suppress(AssertionError):  # it does not run
                     self.logged.append(await asyncio.to_thread(server.kill))
         finally:
-            await self._disks.aclose()
+            await self.stack.aclose()
 
-    async def start_master(self) -> None:
-        """Start the master on its files."""
-        await self.master.start(self._said({"brokerRole": self.configuration.role}))
+    async def start(self, *nodes: Node) -> None:
+        """Start brokers on their files, one after the other."""
+        for node in nodes:
+            small = {"mappedFileSizeCommitLog": str(_FREE_MIB * _MIB)}
+            said = {
+                **_SETTINGS,
+                "namesrvAddr": self.names,
+                "flushDiskType": self.configuration.flush,
+                **(small if self.configuration.has_small_disks else {}),
+                **self.role_of(node),
+            }
+            await node.start(said)
 
-    async def start_slave(self) -> None:
-        """Start the slave on its files."""
-        await self.slave.start(self._said({"brokerRole": "SLAVE", "brokerId": "1"}))
-
-    def _said(self, more: dict[str, str]) -> dict[str, str]:
-        small = {"mappedFileSizeCommitLog": str(_FREE_MIB * _MIB)}
-        return {
-            **_SETTINGS,
-            "namesrvAddr": self.names,
-            "flushDiskType": self.configuration.flush,
-            **(small if self.configuration.has_small_disks else {}),
-            **more,
-        }
+    def role_of(self, node: Node) -> dict[str, str]:
+        """Return the settings that make a broker what it is."""
+        if node is self.master:
+            return {"brokerRole": self.configuration.role}
+        return {"brokerRole": "SLAVE", "brokerId": "1"}
 
     async def kill(self, *nodes: Node) -> None:
         """Kill some brokers at the same time."""
@@ -179,10 +186,14 @@ class Pair:
 
     async def promote(self) -> None:
         """Make the slave the master, as an operator does, and the other an empty slave."""
+        before = self.master
         await self.kill(self.slave)
-        self.master, self.slave = self.slave, self.master
-        await self.start_master()
-        await self.start_slave()
+        self.master = self.slave
+        await self.start(self.master, before)
+
+    async def replaced(self) -> None:
+        """Wait until another broker is the master; only elections do that by themselves."""
+        raise NotImplementedError
 
     async def restart_nameservers(self) -> None:
         """Kill both nameservers, which forget everything, and start them again."""
@@ -202,7 +213,7 @@ class Pair:
         node.server.signal(signal.SIGCONT)
 
     async def behind(self) -> int | None:
-        """Return by how many bytes the slave is behind; None if it doesn't follow."""
+        """Return by how many bytes a slave is behind; None if not all follow."""
         return await asyncio.to_thread(self._behind)
 
     def _behind(self) -> int | None:
@@ -212,4 +223,7 @@ class Pair:
             found = HARuntimeInfo.from_json(answer.body).ha_connection_info
         except OrbitError:
             return None
-        return min((one.diff for one in found if one.slave_ack_offset >= 0), default=None)
+        slaves = len(self.nodes) - 1
+        # A connection that is not closed yet counts as a slave that is far behind.
+        behind = sorted(one.diff for one in found if one.slave_ack_offset >= 0)
+        return behind[slaves - 1] if len(behind) >= slaves else None

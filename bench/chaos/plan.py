@@ -8,7 +8,7 @@ import msgspec
 
 from orbitmq.randomness import Randomness
 
-__all__ = ["CONFIGURATIONS", "DISK_FAULTS", "LOSING", "Configuration", "Fault", "faults"]
+__all__ = ["CONFIGURATIONS", "DISK_FAULTS", "ELECTED", "LOSING", "Configuration", "Fault", "faults"]
 
 
 class Fault(StrEnum):
@@ -29,8 +29,13 @@ class Fault(StrEnum):
     DISK_LOST_WHILE_CUT = "the same while no byte passes to the slave"
     MASTER_DISK_FULL = "master's disk full for a while"
     SLAVE_DISK_FULL = "slave's disk full for a while"
+    LEADER_KILLED = "master killed, restarted when another leads"
+    LEADER_PAUSED = "master stopped (SIGSTOP) until another leads"
+    LEADER_LOST = "master and its disk lost, empty when another leads"
 
 
+ELECTED: Final = "elected"
+"""The role of brokers that elect their master."""
 LOSING: Final = frozenset({Fault.DISK_LOST, Fault.DISK_LOST_WHILE_CUT})
 """Faults that a message on the master alone does not survive."""
 DISK_FAULTS: Final = (
@@ -39,7 +44,18 @@ DISK_FAULTS: Final = (
     Fault.MASTER_KILLED,
     Fault.SLAVE_KILLED,
 )
-_FAULTS: Final = tuple(one for one in Fault if not one.name.endswith("_FULL"))
+ELECTION_FAULTS: Final = (
+    Fault.LEADER_KILLED,
+    Fault.LEADER_PAUSED,
+    Fault.LEADER_LOST,
+    Fault.SLAVE_KILLED,
+    Fault.SLAVE_PAUSED,
+    Fault.CLIENTS_CUT,
+    Fault.NAMESERVERS_KILLED,
+)
+_FAULTS: Final = tuple(
+    one for one in Fault if not one.name.endswith("_FULL") and not one.name.startswith("LEADER_")
+)
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +68,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     has_small_disks: bool = False
 
     @property
+    def is_elected(self) -> bool:
+        """Whether the brokers elect their master."""
+        return self.role == ELECTED
+
+    @property
     def is_replicated(self) -> bool:
         """Whether SEND_OK says that a slave has the message."""
-        return self.role == "SYNC_MASTER"
+        return self.role == "SYNC_MASTER" or self.is_elected
 
     def may_lose(self, fault: str) -> bool:
         """Return whether a message acknowledged with SEND_OK may be lost by a fault."""
@@ -75,6 +96,7 @@ CONFIGURATIONS: Final = {
             faults=DISK_FAULTS,
             has_small_disks=True,
         ),
+        Configuration(name="elected", flush="ASYNC_FLUSH", role=ELECTED, faults=ELECTION_FAULTS),
     )
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.chaos.clients import QUEUES, TOPIC, Clients, key_of
+from bench.chaos.elected import Elected
 from bench.chaos.history import History, Round
 from bench.chaos.pair import Node, Pair
 from bench.chaos.plan import Configuration, Fault, faults
@@ -78,7 +79,9 @@ class Chaos:
         Raise CannotMount if it needs small disks, and they can't be mounted here.
         """
         deadline = self._now() + seconds
-        pair = Pair(self._directory, self._configuration)
+        pair = (Elected if self._configuration.is_elected else Pair)(
+            self._directory, self._configuration
+        )
         async with pair:
             clients = Clients(
                 pair.names, self.history, self._clock, pause_s=self._pause_s, senders=_SENDERS
@@ -90,8 +93,9 @@ class Chaos:
                         break
                 await clients.stop_sending()
                 await self._settle(pair)
-            await pair.kill(pair.master, pair.slave)
-            if logs_of(pair.master) != logs_of(pair.slave):
+            await pair.kill(*pair.nodes)
+            master = logs_of(pair.master)
+            if any(logs_of(node) != master for node in pair.nodes):
                 self.history.troubles.append("the logs of master and slave differ")
         for logged in pair.logged:
             if _TRACEBACK in logged:
@@ -131,7 +135,8 @@ class Chaos:
             await asyncio.sleep(_LOOK_S)
         self.history.stored = await asyncio.to_thread(self._stored, pair.master)
         with suppress(TimeoutError):  # it asks for topics every ten seconds
-            await asyncio.to_thread(until, partial(self._is_copied, pair.slave), what="the copy")
+            for node in pair.nodes:
+                await asyncio.to_thread(until, partial(self._is_copied, node), what="the copy")
         wanted = {
             (queue, offset)
             for queue, keys in self.history.stored.items()
@@ -142,8 +147,8 @@ class Chaos:
                 lambda: self._is_read(wanted), what="readers have all", seconds=_HEALED_S
             )
 
-    def _is_copied(self, slave: Node) -> bool:
-        self.history.copied = self._stored(slave)
+    def _is_copied(self, node: Node) -> bool:
+        self.history.copied = self._stored(node)
         return self.history.copied == self.history.stored
 
     def _is_read(self, wanted: set[tuple[int, int]]) -> bool:
@@ -171,14 +176,13 @@ async def inflict(fault: Fault, pair: Pair, lasting_s: float) -> None:
     match fault:
         case Fault.MASTER_KILLED:
             await pair.kill(master)
-            await pair.start_master()
+            await pair.start(master)
         case Fault.SLAVE_KILLED:
             await pair.kill(slave)
-            await pair.start_slave()
+            await pair.start(slave)
         case Fault.BOTH_KILLED:
             await pair.kill(master, slave)
-            await pair.start_master()
-            await pair.start_slave()
+            await pair.start(master, slave)
         case Fault.NAMESERVERS_KILLED:
             await pair.restart_nameservers()
         case Fault.MASTER_PAUSED | Fault.SLAVE_PAUSED:
@@ -210,6 +214,16 @@ async def inflict(fault: Fault, pair: Pair, lasting_s: float) -> None:
             empty = await asyncio.to_thread(node.fill_disk)
             await asyncio.sleep(lasting_s)
             empty()
+        case Fault.LEADER_PAUSED:
+            pair.pause(master)
+            await pair.replaced()
+            pair.resume(master)
+        case Fault.LEADER_KILLED | Fault.LEADER_LOST:
+            await pair.kill(master)
+            if fault is Fault.LEADER_LOST:
+                await asyncio.to_thread(master.lose_disk)
+            await pair.replaced()
+            await pair.start(master)
 
 
 async def _lose_disk(pair: Pair) -> None:

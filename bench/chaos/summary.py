@@ -42,6 +42,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Broken laws."""
     skipped: str = ""
     """Why it did not run."""
+    date: str = ""
+    commit: str = ""
+    seed: int = 0
 
 
 def summary_of(

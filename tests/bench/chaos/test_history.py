@@ -65,9 +65,11 @@ def test_what_a_reader_got_twice_is_counted() -> None:
 
 def test_a_message_at_the_offset_of_a_lost_one_is_skipped_by_who_had_that() -> None:
     history = a_history()
-    history.deliveries.remove(Delivery("concurrent", "a-1", 0, 1))
-    history.deliveries.append(Delivery("concurrent", "lost", 0, 1))
-    assert [one.skipped for one in judged(history).rounds] == [1, 0]
+    history.sends.insert(1, Send("lost", "b", 1.2, 1.4))
+    history.deliveries.remove(Delivery("concurrent", "a-3", 0, 3))
+    history.deliveries.remove(Delivery("concurrent", "a-3", 0, 4))
+    history.deliveries += [Delivery("concurrent", "lost", 0, at) for at in (3, 4)]
+    assert [one.skipped for one in judged(history).rounds] == [2, 0]  # that of the loss
     assert judged(history).broken == []
 
 

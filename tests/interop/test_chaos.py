@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.chaos.history import judged
-from bench.chaos.plan import CONFIGURATIONS, Configuration, Fault
+from bench.chaos.plan import CONFIGURATIONS, ELECTED, Configuration, Fault
 from bench.chaos.run import Chaos
 from bench.chaos.summary import broken_promises, summary_of
 from orbitmq.clock import SystemClock
@@ -18,7 +18,7 @@ from orbitmq.randomness import SeededRandomness
 from tests.small_disks import mounting
 
 SEED = int(os.environ.get("ORBITMQ_SEED", "1"))
-MINUTES = {"async": 6, "flushed": 6, "replicated": 6, "both": 8, "small-disk": 4}
+MINUTES = {"async": 5, "flushed": 5, "replicated": 5, "both": 6, "small-disk": 4, "elected": 5}
 # The suite has no time for all: a kill, a pause, a cut, and the disk lost while it is cut.
 BRIEF = Configuration(
     name="both",
@@ -39,18 +39,29 @@ BRIEF_DISK = Configuration(
     faults=(Fault.MASTER_DISK_FULL,),
     has_small_disks=True,
 )
+BRIEF_ELECTION = Configuration(
+    name="elected",
+    flush="ASYNC_FLUSH",
+    role=ELECTED,
+    faults=(Fault.LEADER_PAUSED, Fault.LEADER_LOST),
+)
 RUNS = (
     [(CONFIGURATIONS[name], 60.0 * minutes) for name, minutes in MINUTES.items()]
     if os.environ.get("ORBITMQ_SOAK") == "1"
-    else [(BRIEF, 15.0), (BRIEF_DISK, 1.0)]
+    else [(BRIEF, 15.0), (BRIEF_DISK, 1.0), (BRIEF_ELECTION, 8.0)]
 )
 
 
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(("configuration", "seconds"), RUNS)
 def test_nothing_that_was_promised_is_lost(
-    configuration: Configuration, seconds: float, tmp_path: Path
+    configuration: Configuration,
+    seconds: float,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if configuration.is_elected:
+        request.getfixturevalue("needs_etcd")
     chance = SeededRandomness(SEED)
     chaos = Chaos(configuration, tmp_path, chance, SystemClock(), lasting_s=2.0)
     with mounting():
