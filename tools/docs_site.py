@@ -130,7 +130,7 @@ def menu(index: str) -> list[Any]:
 
 def _pages(body: str, seen: set[str]) -> Iterator[dict[str, str]]:
     for words, target, _ in _LINK.findall(body):
-        if target.endswith(".md") and target not in seen:
+        if target.endswith(".md") and not target.startswith("../") and target not in seen:
             seen.add(target)
             yield {words[:1].upper() + words[1:].replace("`", ""): target}
 
