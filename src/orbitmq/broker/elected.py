@@ -20,7 +20,7 @@ leaves the elections, so that another is elected, and says so.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Final, Self
 
@@ -118,13 +118,18 @@ class ElectedBroker:
         await self.member.join()
         await self._begin(None)
         self._tasks = [
-            asyncio.create_task(self.member.run()),
-            asyncio.create_task(self._change_roles()),
+            asyncio.create_task(self._take_part(self.member.run())),
+            asyncio.create_task(self._take_part(self._change_roles())),
         ]
 
     def reload(self, properties: Iterable[Property]) -> None:
-        """Take over what can be changed of settings read again, as `Broker.reload` does."""
-        self.broker.reload(properties)
+        """Take over what can be changed of settings read again, as `Broker.reload` does.
+
+        Raise OrbitError while the role changes.
+        """
+        if self._inside is None:
+            raise OrbitError("the role of the broker is being changed; reload them again")
+        self._inside.reload(properties)
 
     async def close(self) -> None:
         """Leave the elections, so that another is elected at once, and stop as `Broker.close`."""
@@ -156,21 +161,26 @@ class ElectedBroker:
 
     # Roles
 
+    async def _take_part(self, work: Coroutine[None, None, None]) -> None:
+        """Do one part of the work; if it fails, leave it to the other brokers to lead."""
+        try:
+            await work
+        except Exception as error:
+            log.critical(
+                "this broker takes part in no election any more: %s; mend that and restart it",
+                error,
+                exc_info=not isinstance(error, OrbitError),
+            )
+            for task in self._tasks:
+                if task is not asyncio.current_task():
+                    task.cancel()
+            await self.member.leave()
+
     async def _change_roles(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            try:
-                await self._take(self.member.standing)
-            except (OrbitError, OSError) as error:
-                log.critical(
-                    "this broker can't change its role, and takes part in no election any more: "
-                    "%s; restart it when that is mended",
-                    error,
-                )
-                self._tasks[0].cancel()
-                await self.member.leave()
-                return
+            await self._take(self.member.standing)
 
     async def _take(self, standing: Standing) -> None:
         """Be what a standing says; where nobody is master, nothing changes."""

@@ -319,6 +319,7 @@ class Broker:
             ha_address=str(Address(advertised.host, self.replicas.ha_port(advertised.port))),
             log_epoch=max(self.replicas.epochs.last_epoch, 0),
             log_end=self.state.store.log.end,
+            is_learner=self.settings.replication.is_learner,
         )
 
     def _topic_table(self) -> TopicConfigAndMappingTable | None:

@@ -43,6 +43,8 @@ class LogPlace(NamedTuple):
     ha_address: str
     log_epoch: int
     log_end: int
+    is_learner: bool = False
+    """Whether it only copies, and is never the master."""
 
 
 class Standing(NamedTuple):
@@ -231,6 +233,8 @@ class Member:
         if decision.step is Step.STOP:
             self._stopped = True
             log.critical("%s; this one takes part in no election any more", decision.why)
+        elif decision.step in (Step.BID, Step.CLAIM) and self._place().is_learner:
+            decision = Decision(Step.WAIT, view.state, "it is a learner (asyncLearner)")
         elif decision.step is Step.BID:
             await self._bid(view, own)
             wait_s = 0

@@ -109,4 +109,6 @@ class Process:
             coroutine = task.get_coro()
             if inspect.iscoroutine(coroutine):
                 with suppress(RuntimeError):  # it awaited something
-                    coroutine.close()
+                    self._context.copy().run(coroutine.close)
+        # What they scheduled meanwhile, such as the end of other tasks.
+        self._remains += self._loop.drop(lambda context: context.get(_RUNNING) is self)
