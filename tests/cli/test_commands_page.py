@@ -105,5 +105,7 @@ def test_examples_print_its_output(capsys: pytest.CaptureFixture[str]) -> None:
         if not one.typed.endswith(" &"):
             printed = run(one.typed.replace("MESSAGE_ID", message_id), capsys)
             assert matches(printed, one.printed), f"$ {one.typed}\n{printed}"
+            wide = [line for line in printed.splitlines() if len(line) > 80]
+            assert not wide or "--json" in one.typed or printed.startswith("orbitmq: "), wide
             sent = re.match(r"Message +(\w+)", printed)
             message_id = message_id or (sent[1] if sent else "")

@@ -76,6 +76,11 @@ def test_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     head, first, *_ = capsys.readouterr().out.splitlines()
     assert head.split() == ["MQADMIN", "HERE"]
     assert first.split() == ["mqadmin", "updateTopic", "orbitmq", "topic", "create"]
+    assert main(["mqadmin", "help"]) == 0
+    assert capsys.readouterr().out.startswith(head)
+    with pytest.raises(SystemExit):
+        main(["mqadmin", "help", "deleteTopic"])
+    assert capsys.readouterr().out.startswith("usage: orbitmq topic delete")
     assert main(["mqadmin", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["topicRoute"] == "orbitmq topic route"
 

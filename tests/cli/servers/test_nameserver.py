@@ -1,5 +1,6 @@
 """``orbitmq nameserver`` as a shell sees it."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -100,3 +101,11 @@ def test_the_error_names_the_line_of_the_file(
     assert main(["nameserver", "-c", str(file)]) == 2
     expected = f"orbitmq: {file}:2: orderMessageEnable: 'yes' is not true or false\n"
     assert capsys.readouterr().err == expected
+
+
+def test_the_ready_line_as_json() -> None:
+    with serving("nameserver", "--port", "0", "--json") as server:
+        ready = json.loads(server.ready_line())
+        with BlockingConnection(Address.parse(ready["nameserver"])):
+            server.process.terminate()
+        assert server.end().status == 0

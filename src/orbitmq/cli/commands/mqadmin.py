@@ -48,7 +48,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def _instead(arguments: argparse.Namespace) -> list[str] | None:
     """Return the words of our command; None to list them."""
     ours = [option for option in _OURS if getattr(arguments, option.lstrip("-"), False)]
-    return [*translated(arguments.words), *ours] if arguments.words else None
+    words = arguments.words
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "-h"] if words[1:] else []
+    return [*translated(words), *ours] if words else None
 
 
 def translated(words: Sequence[str]) -> list[str]:

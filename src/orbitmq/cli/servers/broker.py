@@ -21,9 +21,11 @@ from orbitmq.cli.operating.broker import add_broker_commands
 from orbitmq.cli.servers.log_output import level_of, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
+    add_ready_option,
     add_server_options,
     allow_many_open_files,
     loss_accepted,
+    ready_line,
     recovery_progress,
     serve,
 )
@@ -53,6 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also stop when standard input ends, so as not to outlive a parent process",
     )
+    add_ready_option(command)
     add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
@@ -77,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     return serve(
         make,
-        lambda broker: f"ready broker={broker.advertised}",
+        lambda broker: ready_line(arguments, brokers=[str(broker.advertised)]),
         partial(_reload, arguments),
         stop_at_eof=arguments.stop_at_eof,
     )

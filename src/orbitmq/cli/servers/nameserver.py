@@ -12,7 +12,7 @@ from functools import partial
 from orbitmq.cli.asking import described
 from orbitmq.cli.environment import of_server
 from orbitmq.cli.servers.log_output import level_of, start_log
-from orbitmq.cli.servers.serving import add_server_options, serve
+from orbitmq.cli.servers.serving import add_ready_option, add_server_options, ready_line, serve
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import KEYS, LiveSettings
 from orbitmq.settings import Property, from_arguments, read
@@ -33,6 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
     command.add_argument("--host", help="the address to listen on (127.0.0.1)")
     command.add_argument("--port", help="0 picks a free one (9876)")
+    add_ready_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -48,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
             settings_file=arguments.file,
             insecure=arguments.insecure,
         ),
-        lambda nameserver: f"ready nameserver={nameserver.address}",
+        lambda nameserver: ready_line(arguments, nameserver=str(nameserver.address)),
         partial(_reload, arguments),
     )
 

@@ -12,12 +12,13 @@ to a file. Signals::
 import argparse
 import asyncio
 import errno
+import json
 import logging
 import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
@@ -29,9 +30,11 @@ from orbitmq.settings import Property
 
 __all__ = [
     "add_loss_option",
+    "add_ready_option",
     "add_server_options",
     "allow_many_open_files",
     "loss_accepted",
+    "ready_line",
     "recovery_progress",
     "serve",
 ]
@@ -59,6 +62,33 @@ def add_server_options(command: argparse.ArgumentParser) -> None:
         help="listen on an address that other machines reach, without authentication",
     )
     add_log_options(command)
+
+
+def add_ready_option(command: argparse.ArgumentParser) -> None:
+    """Add ``--json``, which ``ready_line`` reads."""
+    command.add_argument("--json", action="store_true", help="print the ready line as JSON")
+
+
+def ready_line(
+    arguments: argparse.Namespace, *, nameserver: str | None = None, brokers: Sequence[str] = ()
+) -> str:
+    """Return the line that says where a server listens, as text or as JSON.
+
+    >>> ready_line(argparse.Namespace(json=False), nameserver="127.0.0.1:9876")
+    'ready nameserver=127.0.0.1:9876'
+    >>> ready_line(argparse.Namespace(json=True), brokers=["127.0.0.1:10911"])
+    '{"brokers": ["127.0.0.1:10911"]}'
+    """
+    found: dict[str, str | list[str]] = {}
+    if nameserver is not None:
+        found["nameserver"] = nameserver
+    if brokers:
+        found["brokers"] = list(brokers)
+    if arguments.json:
+        return json.dumps(found)
+    words = [f"nameserver={nameserver}"] if nameserver is not None else []
+    words += [f"broker={','.join(brokers)}"] if brokers else []
+    return f"ready {' '.join(words)}"
 
 
 def add_loss_option(command: argparse.ArgumentParser) -> None:

@@ -8,7 +8,6 @@ since a broker uses one core. When all of them listen it prints one line::
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,9 +23,11 @@ from orbitmq.cli.servers.broker import broker_name, warn_about_auto_create
 from orbitmq.cli.servers.log_output import level_of, log_arguments, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
+    add_ready_option,
     add_server_options,
     allow_many_open_files,
     loss_accepted,
+    ready_line,
     recovery_progress,
     serve,
 )
@@ -130,7 +131,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
     )
-    command.add_argument("--json", action="store_true", help="print the ready line as JSON")
+    add_ready_option(command)
     add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
@@ -184,15 +185,11 @@ def _run(arguments: argparse.Namespace) -> int:
     make = _in_one_process if single else _supervised
     return serve(
         lambda: make(arguments),
-        lambda ready: _line(ready, as_json=arguments.json),
+        lambda ready: ready_line(
+            arguments, nameserver=str(ready.nameserver), brokers=ready.brokers
+        ),
         lambda ready: ready.reload(),
     )
-
-
-def _line(ready: _Ready, *, as_json: bool) -> str:
-    if as_json:
-        return json.dumps({"nameserver": str(ready.nameserver), "brokers": list(ready.brokers)})
-    return f"ready nameserver={ready.nameserver} broker={','.join(ready.brokers)}"
 
 
 @asynccontextmanager
