@@ -170,7 +170,10 @@ def test_all_commands_are_named_without_their_modules(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["--help"])
     printed = capsys.readouterr().out
-    assert all(f"    {name} " in printed for name in ("up", "topic", "consume", "pipeline"))
+    lines = [line.split(maxsplit=1) for line in printed.splitlines()]
+    for name in ("up", "nameserver", "topic", "consume", "completion", "pipeline"):
+        assert any(len(line) == 2 and line[0] == name for line in lines)
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,23 @@ _COMMANDS: Final = {
 """Only the module of the command that runs is imported: most of a start is imports."""
 
 
+_FIRST_STEPS: Final = """\
+first steps:
+  orbitmq up --topic orders                  a nameserver and a broker, here
+  orbitmq send orders hello                  in another terminal
+  orbitmq consume orders --from beginning
+  orbitmq COMMAND --help                     has examples for each command
+"""
+
+
+class _Overview(argparse.RawDescriptionHelpFormatter):
+    """Has the names of commands and what they do in one line each."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=16)
+        self._action_max_length = 14  # argparse forgets that commands are indented once more
+
+
 class _Parser(argparse.ArgumentParser):
     """Raises wrong arguments as an error of ours, which is shown in one line like any other."""
 
@@ -162,9 +179,14 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
     With ``only``, other commands have no arguments, and their modules are not imported.
     """
-    reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
+    reader = _Parser(
+        prog="orbitmq",
+        description="Apache RocketMQ for Python and Spark teams.",
+        epilog=_FIRST_STEPS,
+        formatter_class=_Overview,
+    )
     reader.add_argument("--version", action="version", version=f"orbitmq {VERSION}")
-    commands = reader.add_subparsers(metavar="COMMAND", required=True)
+    commands = reader.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for name, (module, purpose) in _COMMANDS.items():
         command = commands.add_parser(name, help=purpose)
         if only in (None, name):
