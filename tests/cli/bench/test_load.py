@@ -7,7 +7,7 @@ import pytest
 from orbitmq.cli.bench.figures import Figures
 from orbitmq.cli.bench.load import Amount, send
 from orbitmq.client.producer.producer import Producer
-from orbitmq.errors import SendUnreachable
+from orbitmq.errors import SendForbidden, SendUnreachable
 from orbitmq.message.model import Message
 from orbitmq.testing.clocks import run_virtual
 
@@ -62,6 +62,19 @@ def test_what_fails_is_counted() -> None:
     figures = sent(Sends(lambda number: number % 5 == 4), Amount(20, None))
     assert (figures.messages, figures.failed) == (16, 4)
     assert figures.errors == {"SendUnreachable": 4}
+
+
+def test_an_error_that_stays_ends_it_at_once() -> None:
+    class Refused(Sends):
+        async def send(self, message: Message) -> None:
+            self.at.append(0)
+            raise SendForbidden("no", topic=message.topic, send_id="i")
+
+    sends = Refused()
+    with pytest.raises(ExceptionGroup) as caught:
+        sent(sends, Amount(100_000, None))
+    assert caught.group_contains(SendForbidden)
+    assert len(sends.at) <= 4
 
 
 @pytest.mark.parametrize("fails", [lambda _: True, lambda number: number > 3])

@@ -54,7 +54,8 @@ async def send(
     """Send copies of a message, some at the same time; errors are counted.
 
     Raises:
-        OrbitError: a hundred sends failed one after the other, or the message can't be sent.
+        ExceptionGroup: of OrbitError: a hundred sends failed one after the other, or one with an
+            error that a repetition does not mend.
     """
     loop = asyncio.get_running_loop()
     turns = _Turns(amount, loop.time)
@@ -72,7 +73,7 @@ async def send(
             except OrbitError as error:
                 figures.fail(error)
                 in_a_row += 1
-                if in_a_row >= _ERRORS_MAX or not figures.messages + figures.failed - 1:
+                if in_a_row >= _ERRORS_MAX or not error.retriable:
                     raise
             else:
                 in_a_row = 0
