@@ -118,14 +118,20 @@ def test_what_is_confirmed_reaches_the_replicas_without_new_messages() -> None:
 
 def test_of_two_connections_of_a_broker_the_newer_counts() -> None:
     async def scene(world: Scene) -> None:
-        one, again = Node(2), Node(2)
+        one, again, proposed = Node(2), Node(2), list[frozenset[int]]()
+
+        def agree(who: frozenset[int]) -> None:
+            proposed.append(who)
+            world.in_sync.agreed(who)
+
+        world.in_sync.on_proposed = agree
         tasks = [world.run(one)]
         await world.go_on(2)
         [first] = world.primary.links
         tasks.append(world.run(again))
         await world.clock.sleep(0.01)
         assert first not in list(world.primary.links)
-        assert world.in_sync.members == {1, 2}  # it has not left meanwhile
+        assert proposed == [{1, 2}]  # it has not left meanwhile
         await ended(*tasks)
         await world.go_on(1)
         assert world.in_sync.members == {1}
@@ -171,6 +177,25 @@ def test_nobody_is_followed_for_a_while() -> None:
         replica.follow(None)
         await world.go_on(2)
         assert list(world.primary.links) == []
+        await ended(task)
+
+    play(scene)
+
+
+def test_a_replica_that_reads_slowly_is_not_buffered_for() -> None:
+    async def scene(world: Scene) -> None:
+        node = Node(2)
+        task = world.run(node)
+        await world.go_on(1)
+        [link] = world.primary.links
+        link.pause_writing()
+        for number in range(20):
+            fill(world.node.store, 50, first=100 + number * 50)
+            await world.clock.sleep(0.01)
+        assert link.feed.position < world.node.store.log.end - 100_000
+        link.resume_writing()
+        await world.go_on(2)
+        assert same(world.node, node)
         await ended(task)
 
     play(scene)

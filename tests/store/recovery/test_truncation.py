@@ -188,10 +188,14 @@ def test_the_confirmed_offset_is_cut_too_and_known_to_the_next_start() -> None:
 
 
 def before_a_cut(disk: SimulatedDisk) -> tuple[MessageStore, list[int], LogPiece]:
-    """Return a store, where its log ended before each message, and what is going to be cut."""
+    """Return a store, where its log ended before each message, and what is going to be cut.
+
+    All of it is claimed by the checkpoint, and the queues are listed.
+    """
     store = opened(disk)
     ends = fill(store, 0, 45)
-    return store, ends, LogPiece("one", ends[8], ends[-1])
+    store.close()
+    return opened(disk), ends, LogPiece("one", ends[8], ends[-1])
 
 
 def calls_of_a_cut() -> int:
@@ -253,6 +257,23 @@ def test_a_disk_that_fails_on_the_way_stops_the_store_at_most(operation: str, re
         assert store.log.end == ends[8]
         store.close()
         assert is_sound(disk)
+
+
+@pytest.mark.parametrize("mode", FlushMode)
+def test_what_consumers_do_not_see_yet_is_cut_too(mode: FlushMode) -> None:
+    store, confirmed = opened(SimulatedDisk(), mode=mode), 0
+    store.confirmed_end = lambda: confirmed
+    ends = fill(store, 0, 45)
+    assert bodies(store) == []
+    store.truncate(ends[8])
+    seen = bodies(store)
+    assert seen  # as after a start
+    fill(store, 60, 70)
+    confirmed = store.log.end
+    flush(store)
+    store.tick()
+    assert bodies(store)[: len(seen)] == seen
+    assert [one[:4] for one in bodies(store)[len(seen) :]] == [b"0060", b"0063", b"0066"]
 
 
 def test_records_after_a_cut_have_their_keys_and_their_places() -> None:
