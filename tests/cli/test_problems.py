@@ -11,6 +11,7 @@ from orbitmq.errors import ConnectFailed, InvalidInput, OrbitError
 
 def test_an_error_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str]) -> None:
     error = OrbitError("broker-a refused:\n  no permission")
+    error.add_note("broker-a: broker-a refused:\n  no permission")  # the same
     error.add_note("broker-b: done")
     assert tell(error, as_json=False) == 2
     assert capsys.readouterr().err == ("orbitmq: broker-a refused: no permission; broker-b: done\n")

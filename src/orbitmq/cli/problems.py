@@ -68,6 +68,9 @@ def _print(kind: str, text: str, more: dict[str, object], *, as_json: bool) -> N
 
 
 def _text(error: Exception) -> str:
-    """Return an error with its notes as one line; it may quote several lines of a broker."""
-    text = "; ".join([str(error), *getattr(error, "__notes__", ())])
-    return " ".join(text.split())
+    """Return an error with its notes as one line; it may quote several lines of a broker.
+
+    A note that repeats the error, with the name of the broker, is left out.
+    """
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(str(error))]
+    return " ".join("; ".join([str(error), *notes]).split())

@@ -90,9 +90,9 @@ def test_formats(topic: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     ("arguments", "error"),
     [
         (["--queue", "7"], "has no queue '7'; name one as broker-a/0"),
-        (["--from", "yesterday"], "'yesterday' is not a time"),
+        (["--from", "yesterday"], "--from 'yesterday' is not beginning, end, an offset, a time"),
         (["--from", "9" * 5_000], "is not a time"),
-        (["--from", "99999999999999d"], "'99999999999999d' is not a time"),
+        (["--from", "99999999999999d"], "--from '99999999999999d' is not beginning, end"),
         (["--count", "0"], "'0' is not a number of messages"),
         (["--count", "9" * 5_000], "9' is not a number of messages"),
         (["--format", "csv"], "format 'csv' is not text, json, hex, raw"),

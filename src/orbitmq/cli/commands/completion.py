@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         ],
         status="0 printed",
     )
-    command.add_argument("shell", choices=_SCRIPTS)
+    command.add_argument("shell", metavar="SHELL", choices=_SCRIPTS, help="bash, zsh or fish")
     # `main` has the parser of all commands; it calls this with it.
     command.set_defaults(run_with_parser=_run)
 

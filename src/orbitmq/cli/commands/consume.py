@@ -116,10 +116,24 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.sql is not None:
         selection = Sql(arguments.sql)
     subscription_data(arguments.topic, selection)  # raises for invalid tags
+    _check_place(arguments.start)
     if arguments.group is not None and arguments.queue is not None:
         raise InvalidInput("--group shares all queues; leave out --queue", field="queue")
     settings = client_settings(arguments)
     return on_a_loop(_consume(arguments, settings, selection, write))
+
+
+def _check_place(place: str) -> None:
+    if place in (_BEGINNING, _END) or place.isdecimal():
+        return
+    try:
+        past_ms(place, "from")
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"--from {place[:40]!r} is not beginning, end, an offset, a time such as "
+            "2026-11-15T09:30, or a duration such as 2h",
+            field="from",
+        ) from error
 
 
 async def _consume(

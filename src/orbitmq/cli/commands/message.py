@@ -20,12 +20,13 @@ from orbitmq.cli.problems import MISSING, tell_missing
 from orbitmq.cli.render import elided, human_size, local_time, table, width
 from orbitmq.cli.times import time_ms
 from orbitmq.client.admin.admin import Admin
-from orbitmq.errors import NotFound
+from orbitmq.errors import InvalidInput, NotFound
 from orbitmq.message.model import StoredMessage
 
 __all__ = ["add_arguments", "message_lines", "query_lines"]
 
 _WIDTH: Final = 80
+_QUERY_MAX: Final = 64
 _BODY_SHOWN_BYTES: Final = 1024
 _HEX_COLUMNS: Final = 16
 _FOREVER_MS: Final = 2**63 - 1
@@ -104,6 +105,10 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
+    if not 1 <= arguments.max <= _QUERY_MAX:
+        raise InvalidInput(
+            f"--max is {arguments.max}; it must be from 1 to {_QUERY_MAX}", field="max"
+        )
     begin_ms = 0 if arguments.begin is None else time_ms(arguments.begin, "begin")
     end_ms = _FOREVER_MS if arguments.end is None else time_ms(arguments.end, "end")
 

@@ -209,7 +209,7 @@ class AdminRequests:
         if not found:
             what = "there is no broker" if on is None else f"no cluster and no broker is named {on}"
             raise NoRoute(
-                f"{what} with a master; clusters() lists them",
+                f"{what} with a master; orbitmq cluster nodes and Admin.clusters() list them",
                 topic=on or "",
                 is_missing=True,
                 answers={},

@@ -288,7 +288,8 @@ class TopicAdmin(NameserverAdmin):
         }
         if not found:
             raise NoRoute(
-                f"no cluster is named {cluster}; clusters() lists them",
+                f"no cluster is named {cluster}; orbitmq cluster list and Admin.clusters() list "
+                "them",
                 topic=cluster or "",
                 is_missing=True,
                 answers={},
