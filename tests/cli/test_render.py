@@ -139,7 +139,9 @@ class TestColours:
         assert shown(Line("fine", style="fine"), Terminal()) == "fine"
 
 
-@pytest.mark.parametrize(("columns", "wide"), [("40", 80), ("132", 132), ("100000", 240)])
+@pytest.mark.parametrize(
+    ("columns", "wide"), [("40", 80), ("132", 132), ("100000", 240), ("wide", 80), ("", 80)]
+)
 def test_tables_are_as_wide_as_the_terminal(
     columns: str, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

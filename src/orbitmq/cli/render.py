@@ -5,7 +5,7 @@ A terminal shows colours, and tables as wide as it is; a pipe or a file gets pla
 commands need no extra: importing rich would add a quarter to the CPU time of most of them.
 """
 
-import shutil
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -103,7 +103,12 @@ def width(stream: TextIO | None = None) -> int:
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return WIDTH
-    return min(max(shutil.get_terminal_size().columns, WIDTH), _WIDTH_MAX)
+    given = environment("COLUMNS")
+    try:
+        columns = int(given) if given else os.get_terminal_size(stream.fileno()).columns
+    except (ValueError, OSError):  # no number; or a stream that only claims to be a terminal
+        columns = WIDTH
+    return min(max(columns, WIDTH), _WIDTH_MAX)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
