@@ -105,9 +105,11 @@ class Pace(Load):
             self.end()
 
 
-def paced(target: Target, seconds: float, per_second: float = PER_SECOND) -> Latency:
+def paced(
+    target: Target, seconds: float, per_second: float = PER_SECOND, kind: str = "some delayed"
+) -> Latency:
     """Send at a rate for some seconds; return the latencies."""
-    frames = frames_of("some delayed", spread_over(target.topic), int(seconds * per_second))
+    frames = frames_of(kind, spread_over(target.topic), int(seconds * per_second))
 
     async def measured() -> Latency:
         work = Pace(frames)

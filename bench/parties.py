@@ -33,7 +33,9 @@ __all__ = [
     "Ours",
     "Party",
     "Settings",
+    "TunedBroker",
     "both",
+    "stores",
 ]
 
 JAVA_VERSION: Final = "5.4.0"
@@ -155,10 +157,10 @@ class Ours(Party):
             log = self._directory / "output.log"
             status = f"orbitmq ended with status {self._process.returncode} while it started"
             raise RuntimeError(f"{status}: {log.read_text(errors='replace')[-2_000:]}")
-        return _stores(self._address)
+        return stores(self._address)
 
 
-class _TunedBroker(JavaBroker):
+class TunedBroker(JavaBroker):
     """Java's broker with production options; it is ready when it stores a message."""
 
     jvm_options: ClassVar[tuple[str, ...]] = (
@@ -168,13 +170,13 @@ class _TunedBroker(JavaBroker):
     )
 
     def _is_ready(self) -> bool:
-        return _stores(self.address)
+        return stores(self.address)
 
 
 class Java(Party):
     """Java's broker, and its nameserver in another process."""
 
-    _DEFAULT_SIZES: ClassVar[Settings] = {  # tests use small ones
+    DEFAULT_SIZES: ClassVar[Settings] = {  # tests use small ones
         "mappedFileSizeCommitLog": 1024**3,
         "mappedFileSizeConsumeQueue": 300_000 * 20,
         "maxHashSlotNum": 5_000_000,
@@ -185,11 +187,11 @@ class Java(Party):
     def __init__(self, directory: Path, settings: Settings | None = None) -> None:
         self.store = directory / "broker" / "store"
         self._nameserver = JavaNameserver(JAVA_VERSION, directory / "nameserver")
-        self._broker = _TunedBroker(
+        self._broker = TunedBroker(
             JAVA_VERSION,
             directory / "broker",
             nameserver=self._nameserver.address,
-            settings={**self._DEFAULT_SIZES, **(settings or {})},
+            settings={**self.DEFAULT_SIZES, **(settings or {})},
         )
 
     @property
@@ -237,7 +239,7 @@ def both(directory: Path, settings: Settings | None = None) -> Iterator[dict[str
         }
 
 
-def _stores(address: Address) -> bool:
+def stores(address: Address) -> bool:
     """Return whether a broker stores a message; it creates the topic."""
     try:
         with BlockingConnection(address, settings=PATIENT) as connection:

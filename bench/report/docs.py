@@ -1,8 +1,8 @@
-"""Writes the figures into ``docs/performance.md`` and the README: ``python -m bench.report.docs``.
+"""Writes the figures into the documents: ``python -m bench.report.docs``.
 
-Both are made from ``bench/results/latest.json``; Spark's figures and those of single parts come
-from the result files of their own programs. ``--check`` writes nothing, and fails if a document is
-not up to date.
+``docs/performance.md`` and the README are made from ``bench/results/latest.json``. Figures of Spark
+and of single parts come from the result files of their own programs, and so do the tables in
+``docs/reliability.md``. ``--check`` writes nothing, and fails if a document is not up to date.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from bench.measure import RESULTS
 from bench.report import times
+from bench.report.reliability import reliability
 from bench.report.run import Run, read
-from bench.report.text import number, verdict, versions
+from bench.report.text import between, markdown, number, verdict, versions
 from bench.rounds import Result, Spread
 from bench.rows import GROUPS, Row
 
 __all__ = ["main", "performance", "readme", "write"]
 
 ROOT: Final = RESULTS.parent.parent
-BEGIN, END = "<!-- figures: written by bench/report/docs.py -->", "<!-- end of figures -->"
 
 _INTRO: Final = """\
 # Performance
@@ -129,7 +129,7 @@ def _in_short(run: Run, compiled: Run | None) -> str:
         if row.headline
     ]
     kernel = ["ratio with the kernel"] if compiled else []
-    return _table(["", "ours", "Java", "ratio", *kernel, "aim"], rows)
+    return markdown(["", "ours", "Java", "ratio", *kernel, "aim"], rows)
 
 
 def _times(others: Path) -> list[str]:
@@ -139,7 +139,7 @@ def _times(others: Path) -> list[str]:
         return []
     heads, rows = times.table(runs)
     about = "The ratios of runs at different times, of the states of the code at those times.\n"
-    return ["## Runs at different times", "", about, _table(heads, rows), ""]
+    return ["## Runs at different times", "", about, markdown(heads, rows), ""]
 
 
 def _machine(run: Run) -> str:
@@ -150,7 +150,7 @@ def _machine(run: Run) -> str:
 
 def _group(run: Run, found: Sequence[tuple[Row, Result]]) -> str:
     head = ["", "ours", "against", "ratio", "aim", "met"]
-    return _table(head, [_cells(run, row, result) for row, result in found]) + "\n"
+    return markdown(head, [_cells(run, row, result) for row, result in found]) + "\n"
 
 
 def _cells(run: Run, row: Row, result: Result) -> list[str]:
@@ -218,7 +218,7 @@ def _others(results: Path) -> str:
         kafka=spark["kafka"],
         spark=_spark(spark),
         scan=_spark(scan),
-        growth=_table(
+        growth=markdown(
             ["messages", "CPU s", "µs each", "wall s"],
             [
                 [
@@ -231,19 +231,19 @@ def _others(results: Path) -> str:
             ],
         ),
         archived=archive["messages"],
-        archive=_table(
+        archive=markdown(
             ["", "CPU", "of Kafka's", "aim", "wall", "of Kafka's"],
             [_archived(name, who, archive) for name, who in _ARCHIVES.items()],
         ),
         startups=startup["rounds"],
-        startup=_table(
+        startup=markdown(
             ["", "ms", "CPU ms", "aim"],
             [
                 [what, number(one["wall"]), number(one["cpu"]), _aim(one["aim"])]
                 for what, one in startup["figures"].items()
             ],
         ),
-        parts=_table(
+        parts=markdown(
             ["", "µs", "aim"],
             [
                 [one["what"], number(one["microseconds"]), _or_dash(one["aim"])]
@@ -253,7 +253,7 @@ def _others(results: Path) -> str:
         turns=" | ".join(turns),
         rules="---|" * len(turns),
         appends="\n".join(_append(one) for one in append["figures"]),
-        starts=_table(
+        starts=markdown(
             ["", "MB read", "CPU s", "MB/s of CPU"],
             [
                 [
@@ -287,7 +287,7 @@ def _spark(found: dict[str, Any]) -> str:
         cpu, wall = ([by[who][unit] for who in _READERS] for unit in ("cpu_s", "wall_s"))
         aim = found["aims"][what]
         rows.append([what, *_compared(*cpu), _aim(aim), *_compared(*wall)])
-    return _table(head, rows)
+    return markdown(head, rows)
 
 
 def _compared(ours: float, theirs: float) -> list[str]:
@@ -317,11 +317,6 @@ def _or_dash(value: float | None) -> str:
     return "–" if value is None else f"{value:g}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in (head, *rows)]
-    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
-
-
 # README
 
 
@@ -333,10 +328,6 @@ def readme(run: Run, text: str) -> str:
     Raises:
         ValueError: the markers are missing.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the README has no {BEGIN} and {END}")
     lines = [
         f"- **{subject}**, {_first_and_worst(run, found)}"
         for group, subject in _SUBJECTS.items()
@@ -344,7 +335,7 @@ def readme(run: Run, text: str) -> str:
     ]
     met, aims = run.met()
     aims_met = f"{met} of {aims} aims are met, by pure Python on {_cores(run)}, {run.date}."
-    return "\n".join([before + BEGIN, *lines, "", aims_met, END + after])
+    return between(text, [*lines, "", aims_met])
 
 
 def _cores(run: Run) -> str:
@@ -377,11 +368,12 @@ _SUBJECTS: Final = {
 def documents() -> dict[Path, str]:
     """Return each document as it should be."""
     run = read(RESULTS / "latest.json")
-    page = ROOT / "README.md"
+    page, promises = ROOT / "README.md", ROOT / "docs" / "reliability.md"
     compiled = [one for one in times.kept(RESULTS) if one.is_compiled]
     return {
         ROOT / "docs" / "performance.md": performance(run, compiled[-1] if compiled else None),
         page: readme(run, page.read_text()),
+        promises: reliability(promises.read_text(), RESULTS),
     }
 
 

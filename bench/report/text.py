@@ -1,13 +1,19 @@
-"""A run as a table of 80 columns: each row with its ratio, its aim, and whether it is met."""
+"""A run as a table of 80 columns: each row with its ratio, its aim, and whether it is met.
 
+Beside it, what all documents with figures are made of.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bench.report.run import Run
 from bench.rounds import Result
 from bench.rows import GROUPS, Row
 
-__all__ = ["number", "shown", "verdict", "versions"]
+__all__ = ["BEGIN", "END", "between", "markdown", "number", "shown", "verdict", "versions"]
 
+BEGIN: Final = "<!-- figures: written by bench/report/docs.py -->"
+END: Final = "<!-- end of figures -->"
 _LINE: Final = "{:<38} {:>8} {:>8} {:<2} {:>6} {:>7} {:>4}"
 _HEAD: Final = ("", "ours", "other", "", "ratio", "aim", "met")
 
@@ -58,3 +64,28 @@ def versions(run: Run) -> str:
     software = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     where = f"{machine['cores']} cores, {machine['memory_gib']} GiB, Linux {machine['kernel']}"
     return f"{software}\n{where}, {run.date}"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table for a document.
+
+    >>> print(markdown(["", "µs"], [["send", "7.1"]]))
+    | | µs |
+    |---|---|
+    | send | 7.1 |
+    """
+    lines = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+def between(text: str, lines: Sequence[str]) -> str:
+    """Return a document with new lines between the markers.
+
+    Raises:
+        ValueError: the markers are missing.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{text[:60]!r}… has no {BEGIN} and {END}, between which figures go")
+    return "\n".join([before + BEGIN, *lines, END + after])

@@ -69,5 +69,5 @@ def test_nothing_that_was_promised_is_lost(
     found = judged(history)
     summary = summary_of(configuration, found, seconds)
     assert broken_promises(summary) == [], summary
-    assert sum(one.acknowledged for one in found.rounds) > 100
+    assert sum(one.acknowledged for one in found.rounds) > 20
     assert all(one.healed_at for one in history.rounds)

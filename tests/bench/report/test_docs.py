@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from bench.report import docs
-from bench.report.docs import BEGIN, END, performance, readme
+from bench.report.docs import performance, readme
+from bench.report.text import BEGIN, END
 from bench.rows import BY_NAME, ROWS
 from tests.bench.report.figures import result_of, run_of
 
