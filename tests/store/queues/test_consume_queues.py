@@ -453,3 +453,15 @@ def test_queues_without_an_entry_are_deleted_and_those_that_had_one_stay(tmp_pat
     assert queues.ends() == {"orders": {2: 6}}
     assert reopened(tmp_path).ends() == {"orders": {2: 6}}
     assert queues.append_all(later) == later
+
+
+def test_the_last_record_before_a_place_is_known_to_the_queues(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path)
+    assert queues.place_before(1000) == -1
+    queues.append_all([dispatched(offset, 100 * offset) for offset in range(3, 9)])
+    queues.append_all([dispatched(0, 550, queue_id=1)])
+    assert [queues.place_before(end) for end in (300, 301, 551, 600, 601, 9999)] == [
+        *(-1, 300, 550, 550, 600, 800)
+    ]
+    queues.write()
+    assert queues.place_before(551) == 550

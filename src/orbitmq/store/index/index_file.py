@@ -217,12 +217,16 @@ class GrowingIndexFile:
         """
         self._write_entries()
         slots = self._loaded_slots() if self._slots is None else self._slots
-        for number in range(self.next_number - 1, count, -1):
-            key_hash, _, _, previous = self._entry(number)
-            slot = key_hash % self._shape.slots
-            slots[slot] = previous
-            self.used_slots -= previous == 0
-            self._changed_blocks.add(slot >> _BLOCK_SHIFT)
+        number = self.next_number
+        while number > count + 1:
+            end, number = number, max(count + 1, number - _REPLAYED_AT_ONCE)
+            size = (end - number) * _ENTRY_SIZE
+            data = self._files.read(self.path, size, self._entry_at(number))
+            for key_hash, _, _, previous in reversed(list(INDEX_ENTRY.iter_unpack(data))):
+                slot = key_hash % self._shape.slots
+                slots[slot] = previous
+                self.used_slots -= previous == 0
+                self._changed_blocks.add(slot >> _BLOCK_SHIFT)
         _clear_behind(self._files, self.path, self._shape, count + 1)
         self.next_number = count + 1
         self.end_offset, self.end_timestamp_ms = end_offset, end_timestamp_ms

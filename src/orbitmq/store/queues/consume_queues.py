@@ -276,6 +276,13 @@ class ConsumeQueues:
         for queue in self:
             queue.truncate(commit_log_end)
 
+    def place_before(self, commit_log_end: int) -> int:
+        """Return where the last record before an offset of the log begins; -1 if none is known.
+
+        Records without a queue, such as half messages, may lie between.
+        """
+        return max((queue.place_before(commit_log_end) for queue in self), default=-1)
+
     def delete_unbegun(self) -> None:
         """Delete the queues that have no entry and never had one, as after a cut of the log."""
         for topic in self.topics():

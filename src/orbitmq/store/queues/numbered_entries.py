@@ -146,6 +146,14 @@ class NumberedEntries(ABC):
         if first < end and self._place_at(end - 1)[0] >= commit_log_end:
             self.cut(self._first_from(commit_log_end))
 
+    def place_before(self, commit_log_end: int) -> int:
+        """Return where the last record before an offset of the log begins; -1 if none is known."""
+        number = self._first_from(commit_log_end) - 1
+        if number < self.first_number:
+            return -1
+        commit_log_offset, size = self._place_at(number)
+        return -1 if size == PREFILL_SIZE else commit_log_offset
+
     @abstractmethod
     def correct_min_offset(self, commit_log_start: int) -> None:
         """Set ``min_offset`` to the first message whose record is in the log.

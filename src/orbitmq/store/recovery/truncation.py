@@ -67,18 +67,20 @@ class Truncation:
         first = self.segments.first_offset
         if not first <= end <= self.log.end:
             raise self._no_end(end, f"the log goes from {first} to {self.log.end}")
-        for segment in reversed(self.segments.files):
-            if segment.base >= end:
+        bases = [one.base for one in reversed(self.segments.files) if one.base < end]
+        for begin in (self.queues.place_before(end), *bases):  # the queues save a long walk
+            if begin < first:
                 continue
+            files = [one for one in self.segments.files if one.base < end and begin < one.end]
             walk = LogWalk[Segment](
-                [segment], open_file=lambda one: one.view, on_damage=lambda _damage: None
+                files, open_file=lambda one: one.view, on_damage=lambda _damage: None
             )
-            for _ in walk.blocks(end=end):
+            for _ in walk.blocks(begin, end):
                 pass
-            if segment.end > end != walk.end:
-                raise self._no_end(end, f"a record ends at {walk.end}")
-            if walk.last_store_ms:
+            if walk.end == end and walk.last_store_ms:
                 return walk.last_store_ms
+            if walk.end != end and begin in bases:
+                raise self._no_end(end, f"a record ends at {walk.end}")
         return 0
 
     def _no_end(self, end: int, what: str) -> StoreDamaged:
