@@ -77,6 +77,27 @@ def test_without_spark_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
     assert "Parquet" not in rest
 
 
+@pytest.mark.timeout(TIMEOUT_S + 20)
+def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "orbitmq", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            assert any(" sent " in line for line in demo.stdout)
+            demo.send_signal(signal.SIGINT)
+            _, said = demo.communicate(timeout=TIMEOUT_S)
+        except BaseException:
+            demo.kill()
+            raise
+    assert said == ""
+    assert demo.returncode == 128 + signal.SIGINT
+
+
 def test_a_broker_serves_what_it_leaves(tmp_path: Path) -> None:
     check(ran(tmp_path, *WITHOUT_SPARK, "--orders", str(ORDERS)), tmp_path)
     store = str(tmp_path / "orbitmq-demo" / "store" / "broker-a")

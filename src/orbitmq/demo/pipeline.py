@@ -54,7 +54,8 @@ class Pipeline:
         return f"Spark {self._spark.version}, Java {java}"
 
     def close(self) -> None:
-        """Stop running streams, and Spark."""
+        """Stop running streams, and Spark, which has nothing to say any more."""
+        self._spark.sparkContext.setLogLevel("OFF")
         for query in self._spark.streams.active:
             query.stop()
         self._spark.stop()

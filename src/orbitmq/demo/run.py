@@ -3,7 +3,7 @@
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from importlib import import_module
 from pathlib import Path
@@ -48,8 +48,16 @@ _SETTINGS: Final = {
 }
 
 
-def run(directory: str, orders: int, clock: Clock | None = None) -> int:
-    """Run the demo in a directory, and return the exit status: 0 if nothing is lost or doubled."""
+def run(
+    directory: str,
+    orders: int,
+    clock: Clock | None = None,
+    on_spark: Callable[[], None] = lambda: None,
+) -> int:
+    """Run the demo in a directory, and return the exit status: 0 if nothing is lost or doubled.
+
+    ``on_spark`` is called when Spark has started, and has set its handler of SIGINT.
+    """
     if orders < 1:
         raise InvalidInput(f"--orders is {orders}; it must be at least 1", field="orders")
     home = fresh_directory(Path(directory))
@@ -64,7 +72,8 @@ def run(directory: str, orders: int, clock: Clock | None = None) -> int:
         say("")
         say(f"Without Spark, whose packages are not installed ({lacking}), this leaves out the")
         say("stream into Parquet and the jobs. To have them: pip install 'orbitmq[spark]'")
-    measured = _Demo(home, events(orders), clock).measure(facts, has_spark=lacking is None)
+    demo = _Demo(home, events(orders), clock, on_spark)
+    measured = demo.measure(facts, has_spark=lacking is None)
     title("Summary")
     for name, text in measured.summary:
         figure(name, text)
@@ -114,8 +123,15 @@ def _lacking_spark() -> str | None:
 class _Demo:
     """What happens between the greeting and the summary."""
 
-    def __init__(self, home: Path, happened: Sequence[Event], clock: Clock) -> None:
+    def __init__(
+        self,
+        home: Path,
+        happened: Sequence[Event],
+        clock: Clock,
+        on_spark: Callable[[], None],
+    ) -> None:
         self._home = home
+        self._on_spark = on_spark
         self._happened = happened
         self._clock = clock
         self._send_times = SendTimes()
@@ -159,6 +175,7 @@ class _Demo:
         stack.enter_context(pipeline.spark_errors_wrapped())
         spark: Pipeline = pipeline.Pipeline(nameserver, str(self._home), self._clock)
         stack.enter_context(closing(spark))
+        self._on_spark()
         say(f"{spark.versions}: {spark.ready_ms / 1000:.1f} s")
         return spark
 

@@ -18,7 +18,7 @@ def test_how_many_orders_are_sent(
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def stand_in(directory: str, orders: int) -> int:
+    def stand_in(directory: str, orders: int, on_spark: object) -> int:
         asked.append((directory, orders))
         return 0
 
@@ -35,7 +35,7 @@ def test_the_exit_status_is_that_of_the_comparison(
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def stand_in(directory: str, orders: int) -> int:
+    def stand_in(directory: str, orders: int, on_spark: object) -> int:
         asked.append((directory, orders))
         return status
 

@@ -1,10 +1,13 @@
 """``orbitmq demo``: broker, producer, consumers and Spark in one terminal."""
 
 import argparse
+import logging
 import os
+import signal
 from importlib import import_module
 from math import isfinite
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 from orbitmq.errors import InvalidInput
 
@@ -47,8 +50,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if orders is None:
         orders = _orders_of(os.environ.get(_SECONDS, ""))
     # Imported only now: other commands don't need Spark, and start sooner without it.
-    status: int = import_module("orbitmq.demo.run").run(arguments.directory, orders)
+    run = import_module("orbitmq.demo.run").run
+    status: int = run(arguments.directory, orders, on_spark=_end_quietly)
     return status
+
+
+def _end_quietly() -> None:
+    """Take SIGINT from PySpark, whose handler asks Java to stop in the middle of another call."""
+    signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+    logging.disable()  # py4j would log that its call was interrupted, with a traceback
+    raise KeyboardInterrupt
 
 
 def _orders_of(seconds: str) -> int:
