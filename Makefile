@@ -80,7 +80,6 @@ bench-parts: setup
 	$(BIN)/python -m bench.recover
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.health
-	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.spark $(if $(FULL),--full)
 	$(BIN)/python -m bench.report.docs
 

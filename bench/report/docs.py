@@ -73,13 +73,6 @@ its Parquet writer, for {archived:,} messages, from `bench/results/archive.json`
 
 {archive}
 
-## Start of a program
-
-From the start of a process, in milliseconds, the best of {startups}, from
-`bench/results/startup.json`; on a busy machine the CPU time is the steadier figure.
-
-{startup}
-
 ## Parts
 
 CPU time in µs, the best of some rounds, from `bench/results/codec.json` and
@@ -209,7 +202,7 @@ def _warm_ups(run: Run) -> list[str]:
 
 
 def _others(results: Path) -> str:
-    spark, scan, growth, archive, startup, codec, append, recover = (
+    spark, scan, growth, archive, codec, append, recover = (
         json.loads((results / f"{name}.json").read_text()) for name in _OTHER_FILES
     )
     turns = append["figures"][0]["microseconds"]
@@ -234,14 +227,6 @@ def _others(results: Path) -> str:
         archive=markdown(
             ["", "CPU", "of Kafka's", "aim", "wall", "of Kafka's"],
             [_archived(name, who, archive) for name, who in _ARCHIVES.items()],
-        ),
-        startups=startup["rounds"],
-        startup=markdown(
-            ["", "ms", "CPU ms", "aim"],
-            [
-                [what, number(one["wall"]), number(one["cpu"]), _aim(one["aim"])]
-                for what, one in startup["figures"].items()
-            ],
         ),
         parts=markdown(
             ["", "µs", "aim"],
@@ -270,7 +255,7 @@ def _others(results: Path) -> str:
 
 _OTHER_FILES: Final = (
     *("spark", "store_scan", "store_growth", "archive"),
-    *("startup", "codec", "append", "recover"),
+    *("codec", "append", "recover"),
 )
 _READERS: Final = ("orbitmq", "Kafka")
 _ARCHIVES: Final = {
