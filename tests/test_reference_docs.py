@@ -20,6 +20,7 @@ from orbitmq.cli.main import parser
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.settings import ConsumerSettings, PullConsumerSettings
 from orbitmq.client.observe.consume_statistics import ConsumeStatistics
+from orbitmq.client.observe.prometheus import FAMILIES
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.clock import SystemClock
@@ -177,6 +178,14 @@ def test_the_figures_of_a_producer_are_those_of_the_code() -> None:
     assert {row[0].strip("`") for row in table("docs/producer.md", "Statistics")} == told(
         statistics
     )
+
+
+def test_queries_name_figures_that_there_are() -> None:
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    named = set(re.findall(r"orbitmq_(?:producer|consumer)_\w+", text))
+    assert len(named) > 5
+    for name in named:
+        assert re.sub("_(bucket|sum|count)$", "", name) in FAMILIES, name
 
 
 @pytest.mark.timeout(300)
