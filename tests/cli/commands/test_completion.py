@@ -24,18 +24,38 @@ def test_a_place_has_commands_options_and_choices() -> None:
     assert {"queues", "topics", "log", "--on"} <= set(found["orbitmq broker clean"])
 
 
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("orbitmq top", ["topic"]),
-        ("orbitmq topic cr", ["create"]),
-        ("orbitmq topic create orders --que", ["--queues"]),
-        ("orbitmq --debug topic li", ["list"]),
-        ("orbitmq broker clean t", ["topics"]),
-        ("orbitmq pipeline dead", ["dead-letters"]),
-        ("orbitmq completion ", ["bash", "zsh", "fish"]),
-    ],
+TYPED = (
+    ("orbitmq top", ["topic"]),
+    ("orbitmq topic cr", ["create"]),
+    ("orbitmq topic create orders --que", ["--queues"]),
+    ("orbitmq --debug topic li", ["list"]),
+    ("orbitmq broker clean t", ["topics"]),
+    ("orbitmq pipeline dead", ["dead-letters"]),
+    ("orbitmq completion ", ["bash", "zsh", "fish"]),
 )
+
+
+@pytest.mark.parametrize(("typed", "completed"), TYPED)
+def test_fish_completes(
+    typed: str, completed: list[str], scripts: dict[str, str], tmp_path: Path
+) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    (tmp_path / "script").write_text(f'{scripts["fish"]}\ncomplete -C "{typed}"\n')
+    command = ["fish", "--no-config", "script"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = [line.partition("\t")[0] for line in ran.stdout.splitlines()]
+    assert set(completed) <= set(found)
+
+
+def test_no_files_where_a_command_follows(scripts: dict[str, str]) -> None:
+    places_without_files = "complete -c orbitmq -n '__orbitmq_at \\'{}\\'' -f"
+    lines = scripts["fish"].splitlines()
+    assert places_without_files.format("orbitmq topic") in lines
+    assert places_without_files.format("orbitmq store verify") not in lines
+
+
+@pytest.mark.parametrize(("typed", "completed"), TYPED)
 def test_bash_completes(typed: str, completed: list[str], scripts: dict[str, str]) -> None:
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed")

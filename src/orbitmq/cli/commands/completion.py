@@ -20,6 +20,8 @@ class Place(NamedTuple):
     command: str
     words: Mapping[str, str]
     """The words, and what they mean."""
+    is_family: bool
+    """Whether a command of a family follows, which is no file."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -52,8 +54,10 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 def places(parser: argparse.ArgumentParser) -> Iterator[Place]:
     """Yield every command and family, with the words that may follow it."""
     words: dict[str, str] = {}
+    is_family = False
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
+            is_family = True
             for choice in action._choices_actions:
                 words[choice.dest] = _help(choice, parser)
             for child in action.choices.values():
@@ -62,7 +66,7 @@ def places(parser: argparse.ArgumentParser) -> Iterator[Place]:
             words |= dict.fromkeys(action.option_strings, _help(action, parser))
         elif action.choices is not None:
             words |= dict.fromkeys(map(str, action.choices), "")
-    yield Place(parser.prog, words)
+    yield Place(parser.prog, words, is_family)
 
 
 def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
@@ -116,8 +120,7 @@ _orbitmq() {{
     case "$command" in
 {cases}
     esac
-    _describe 'orbitmq' words_here
-    [[ "$PREFIX" == -* ]] || _files
+    _describe 'orbitmq' words_here || _files
 }}
 if [ "$funcstack[1]" = _orbitmq ]; then _orbitmq "$@"; else compdef _orbitmq orbitmq; fi
 """
@@ -144,6 +147,8 @@ def _fish(found: list[Place]) -> str:
     ]
     for one in found:
         at = _fish_quoted(f"__orbitmq_at {_fish_quoted(one.command)}")
+        if one.is_family:
+            lines.append(f"complete -c orbitmq -n {at} -f")
         for word, means in one.words.items():
             how = f"-a {_fish_quoted(word)}"
             if word.startswith("--"):
