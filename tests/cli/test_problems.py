@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from orbitmq.cli.main import main
-from orbitmq.cli.problems import tell, tell_bug, tell_missing
+from orbitmq.cli.problems import tell, tell_bug, tell_missing, warn
 from orbitmq.errors import ConnectFailed, InvalidInput, OrbitError
 
 
@@ -31,6 +31,14 @@ def test_an_error_as_json_says_what_a_script_decides_by(
         "retriable": True,
         "exit_status": 2,
     }
+
+
+def test_a_warning_is_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "accessKey", "--set", "acessKey=alice"]) == 0
+    says = "--set: acessKey is not known here and has no effect; did you mean accessKey?"
+    assert capsys.readouterr().err == f"orbitmq: warning: {says}\n"
+    warn(says, as_json=True)
+    assert json.loads(capsys.readouterr().err) == {"warning": says}
 
 
 def test_nothing_found_has_a_status_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

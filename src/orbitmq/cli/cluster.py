@@ -7,7 +7,6 @@ of properties under RocketMQ's names, else it is the default. For the nameserver
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Final, TypeVar
@@ -15,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from orbitmq.cli.environment import CONFIG, of_client
+from orbitmq.cli.problems import warn
 from orbitmq.cli.render import shown
 from orbitmq.client.settings import (
     CLIENT_NAMES,
@@ -39,8 +39,6 @@ __all__ = [
     "print_found",
     "producer_settings",
 ]
-
-log = logging.getLogger("orbitmq.cli")
 
 _NAMESERVER: Final = "127.0.0.1:9876"
 _JAVAS: Final = "NAMESRV_ADDR"
@@ -103,7 +101,8 @@ def client_properties(arguments: argparse.Namespace) -> list[Property]:
     if arguments.nameserver is not None:
         found.append(Property("namesrvAddr", arguments.nameserver, "--nameserver"))
     for one in unknown(found, CLIENT_NAMES, PRODUCER_NAMES):
-        log.warning("%s", about_unknown(one, CLIENT_NAMES, PRODUCER_NAMES))
+        text = about_unknown(one, CLIENT_NAMES, PRODUCER_NAMES)
+        warn(text, as_json=getattr(arguments, "json", False))
     if any(one.name == "nameserverUrl" and one.value for one in found):
         del found[0]  # a list on the web, which would contradict it
     return found

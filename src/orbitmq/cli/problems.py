@@ -13,7 +13,7 @@ from typing import Final
 from orbitmq.cli.render import Line, shown
 from orbitmq.errors import OrbitError
 
-__all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing"]
+__all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing", "warn"]
 
 FAILED: Final = 2
 """The exit status of a command that could not do its work."""
@@ -58,6 +58,14 @@ def tell_bug(error: Exception, *, as_json: bool, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     return BUG
+
+
+def warn(text: str, *, as_json: bool) -> None:
+    """Print what deserves attention and does not stop the command."""
+    line: str = Line(f"orbitmq: warning: {text}", style="risk", styled=len("orbitmq: warning:"))
+    if as_json:
+        line = json.dumps({"warning": text}, ensure_ascii=False)
+    print(shown(line, sys.stderr), file=sys.stderr)
 
 
 def _print(kind: str, text: str, more: dict[str, object], *, as_json: bool) -> None:
