@@ -92,15 +92,8 @@ class Node:
 
     async def _started(self, more: tuple[str, ...]) -> ElectedBroker:
         said = [f"listenPort={self.address.port}", *SAID, *more]
-        machine = Machine(
-            network=self.host,
-            disk=self.disk,
-            clock=self.group.clock,
-            workers=lambda _name, _count: InlineWorkers(),
-            randomness=SeededRandomness(self.number),
-        )
         settings = LiveSettings.load(from_arguments(said))
-        elected = ElectedBroker(settings, machine, consensus=self.client)
+        elected = ElectedBroker(settings, self.machine(), consensus=self.client)
         try:
             await elected.start()
         except BaseException:
@@ -108,14 +101,26 @@ class Node:
             raise
         return elected
 
-    def kill(self) -> None:
-        """Kill its process, as the system would."""
+    def machine(self) -> Machine:
+        return Machine(
+            network=self.host,
+            disk=self.disk,
+            clock=self.group.clock,
+            workers=lambda _name, _count: InlineWorkers(),
+            randomness=SeededRandomness(self.number),
+        )
+
+    def kill(self, *, power: bool = True) -> None:
+        """Kill its process, as the system would; without ``power`` what was not synced is lost."""
         assert self._process is not None
         self._process.kill()
         self.client.is_cut = True  # an event of another process may wake its tasks
         self.client = self.group.consensus.client(f"node-{self.number}")
         self.host.crash()
-        self.disk.kill()
+        if power:
+            self.disk.kill()
+        else:
+            self.disk.crash()
         self.elected = None
 
     async def stop(self) -> None:

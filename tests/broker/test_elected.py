@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker.elected import ElectedBroker
+from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import ConsensusFailed, InvalidInput
 from orbitmq.message.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
@@ -248,6 +249,26 @@ def test_on_a_slave_consumers_see_what_is_confirmed() -> None:
     run(story)
 
 
+def test_a_broker_that_was_none_of_a_group_brings_its_log_when_it_starts_first() -> None:
+    async def story(group: Group) -> None:
+        first, second, _ = group.nodes
+        said = [one for one in SAID if not one.startswith("enableControllerMode")]
+        settings = LiveSettings.load(from_arguments([*said, f"listenPort={first.address.port}"]))
+        async with Broker(settings, first.machine()):
+            for number in range(20):
+                await group.send(first, b"before %d" % number)
+        await group.start(2)
+        assert first.leads
+        await group.send_many(first, "after")
+        first.kill()
+        await group.until(lambda: second.leads)
+        assert await group.read(second) == group.acknowledged
+        await first.start()
+        await group.until(lambda: second.in_sync == (1, 2))
+
+    run(story)
+
+
 def test_a_learner_copies_and_never_leads() -> None:
     async def story(group: Group) -> None:
         first, second, third = group.nodes
@@ -406,7 +427,10 @@ def test_timed_messages_are_delivered_once_whoever_is_the_master() -> None:
 
 
 class Storm:
-    """Two or three brokers; one or two at a time are in trouble while messages are sent."""
+    """Two or three brokers; one or two at a time are in trouble while messages are sent.
+
+    Every third time a broker that is killed loses power, too, and flushes before it acknowledges.
+    """
 
     def __init__(self, group: Group, seed: int) -> None:
         self.group = group
@@ -414,6 +438,8 @@ class Storm:
         self.nodes = group.nodes[: 2 + seed % 2]
         self.well = list(self.nodes)
         self.is_over = False
+        self.has_power = bool(seed % 3)
+        self.said = () if self.has_power else ("flushDiskType=SYNC_FLUSH",)
 
     async def trouble(self) -> None:
         """Kill, stop or part brokers that are well, and mend it, some times."""
@@ -424,14 +450,14 @@ class Storm:
             node = self.well.pop(self.chance.below(len(self.well)))
             kind = self.chance.below(5)
             if kind == 0:
-                node.kill()
+                node.kill(power=self.has_power)
             elif kind == 1:
                 await node.stop()
             else:
                 node.part(from_etcd=kind != 2, from_network=kind != 3)
             await self.group.clock.sleep(self.chance.uniform(0, 20))
             if kind <= 1:
-                await node.start()
+                await node.start(*self.said)
             else:
                 node.heal()
             self.well.append(node)
@@ -463,7 +489,7 @@ class Storm:
 def test_whatever_happens_nothing_acknowledged_is_lost(seed: int) -> None:
     async def story(group: Group) -> None:
         storm = Storm(group, seed)
-        await group.start(len(storm.nodes))
+        await group.start(len(storm.nodes), *storm.said)
         await storm.rage()
         first, *others = [log_bytes(node.broker.state.store) for node in storm.nodes]
         assert all(one == first for one in others)

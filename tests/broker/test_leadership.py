@@ -122,3 +122,16 @@ def test_a_close_ends_a_proposal() -> None:
         assert len(world.member.asked) == asked > 0
 
     run_virtual(main)
+
+
+def test_connections_that_end_with_it_put_nobody_out_of_sync() -> None:
+    async def main(clock: VirtualClock) -> None:
+        world = World()
+        in_sync = world.begin()
+        in_sync.reported(2, 1_000, 1)
+        await world.leadership.close()
+        in_sync.left(2)
+        await clock.sleep(5)
+        assert world.member.asked == []
+
+    run_virtual(main)

@@ -52,11 +52,16 @@ class Group:
         until(lambda: self.routes().get(0, other_than) != other_than, what="there is a master")
         return self.brokers[self.routes()[0]]
 
+    def other_than(self, broker: OurServer) -> OurServer:
+        (other,) = (one for one in self.brokers.values() if one is not broker)
+        return other
+
     def both_in_sync(self) -> None:
         """Return when a send waits for both brokers."""
-        until(lambda: self._in_sync() == sorted(self.brokers), what="both are in sync")
+        until(lambda: self.in_sync() == sorted(self.brokers), what="both are in sync")
 
-    def _in_sync(self) -> list[str]:
+    def in_sync(self) -> list[str]:
+        """Return the addresses of the brokers that are alive and in sync."""
         with BlockingConnection(Address.parse(self.routes()[0]), settings=PATIENT) as connection:
             code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
             answer = connection.request(NoFields(), b'["%s"]' % NAME.encode(), code=code)
@@ -123,7 +128,7 @@ def test_java_s_clients_follow_a_master_that_dies_and_lose_nothing(
                 group.both_in_sync()
                 died = time.monotonic()
                 master.kill()
-                (other,) = (one for one in group.brokers.values() if one is not master)
+                other = group.other_than(master)
                 until_accepted(other, topic)
                 print(f"from the death to the first send: {time.monotonic() - died:.1f} s")
                 producer.until_acknowledged(SENDS)
@@ -158,13 +163,29 @@ def test_a_master_that_was_stopped_for_a_while_accepts_nothing_when_it_goes_on(
             await_all(consumer, producer.end_load())
 
 
+def test_a_master_that_is_stopped_hands_over_at_once(etcd: Etcd, tmp_path: Path) -> None:
+    topic = "handed-over"
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        until_accepted(master, topic)
+        for _ in range(2 * ROUNDS):
+            group.both_in_sync()
+            began = time.monotonic()
+            master.stop()
+            other = group.other_than(master)
+            until_accepted(other, topic)
+            print(f"from the stop to the first send: {time.monotonic() - began:.1f} s")
+            master.start()
+            master = other
+
+
 def test_operators_see_and_move_the_master_with_java_s_tool(
     java_540: Java, etcd: Etcd, tmp_path: Path
 ) -> None:
     with a_group(tmp_path, etcd) as group:
         master = group.master()
         group.both_in_sync()
-        (other,) = (one for one in group.brokers.values() if one is not master)
+        other = group.other_than(master)
         team = Team(java_540, str(group.nameserver.address), [str(master.address)])
         asked = ("-a", str(other.address))
         told = team.mqadmin("getControllerMetaData", *asked)
@@ -192,10 +213,11 @@ def test_operators_see_and_move_the_master_with_java_s_tool(
             r"enableElectUncleanMaster *= *true", team.mqadmin("getControllerConfig", *asked)
         )
         master.stop()
+        until(lambda: group.in_sync() == [str(other.address)], what="it is not in sync any more")
         told = team.mqadmin(
             *("cleanBrokerMetadata", *asked, "-c", "DefaultCluster", "-bn", NAME, "-b", "1")
         )
-        print(told)
+        assert "clear broker broker-a metadata from controller success" in told
         master.start()
 
 

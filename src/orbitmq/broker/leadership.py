@@ -47,6 +47,7 @@ class Leadership:
         self._is_settled = False
         self._changed = asyncio.Event()
         self._proposing: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<Leadership of epoch {self.state.epoch}, {self.in_sync!r}>"
@@ -100,12 +101,19 @@ class Leadership:
         return ""
 
     async def close(self) -> None:
-        """Propose nothing any more."""
+        """Propose nothing any more.
+
+        Connections that end because this broker stops say nothing about the others: one of them
+        has to be in sync to be elected.
+        """
+        self._is_closed = True
         if self._proposing is not None:
             self._proposing.cancel()
             await asyncio.gather(self._proposing, return_exceptions=True)
 
     def _propose(self, brokers: frozenset[int]) -> None:
+        if self._is_closed:
+            return
         # The one before has ended: there is one proposal at a time.
         self._proposing = asyncio.get_running_loop().create_task(self._agree(brokers, self.state))
 

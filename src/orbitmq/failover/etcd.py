@@ -144,7 +144,7 @@ class EtcdStore:
             )
         try:
             async with asyncio.timeout(self._timeout_s + more_s):
-                return await operation(client)
+                result = await operation(client)
         except self._failures as error:
             if _is_cancelled():
                 raise
@@ -153,6 +153,10 @@ class EtcdStore:
                 await self._drop()
             why = str(error) or "no answer in time, or the connection was closed"
             raise ConsensusFailed(f"etcd at {endpoint}: {why}", address=str(endpoint)) from error
+        if _is_cancelled():
+            # The wait_for of Python 3.11 returns a result that comes in that moment all the same.
+            raise asyncio.CancelledError
+        return result
 
     async def _drop(self) -> None:
         client, self._client = self._client, None
