@@ -398,3 +398,39 @@ def test_a_checksum_of_the_record_covers_its_offset() -> None:
     record = again.record(0)
     assert record is None or record.is_whole(crc_property=True)
     again.close()
+
+
+def batches_on(disk: SimulatedDisk, store: MessageStore) -> dict[str, bytes]:
+    """Return the files of the queue as they are on the disk, but for zeros at their ends."""
+    flush(store)
+    store.queues.write()
+    paths = [f"{DIRECTORY}/0/{name}" for name in disk.list(f"{DIRECTORY}/0")]
+    return {path: disk.open(path).read(1 << 20, 0).rstrip(b"\0") for path in paths}
+
+
+@settings(max_examples=30)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=20),
+    kept=st.integers(0, 20),
+    later=st.lists(st.integers(1, 4), max_size=4),
+)
+def test_batches_are_cut_with_the_log(sizes: list[int], kept: int, later: list[int]) -> None:
+    disk, other_disk = SimulatedDisk(), SimulatedDisk()
+    store, other = opened(disk), opened(other_disk)
+    sends = [[b"%d.%d" % (number, one) for one in range(size)] for number, size in enumerate(sizes)]
+    ends = [0]
+    for send in sends:
+        store.append([as_sent(send)])
+        ends.append(store.log.end)
+    kept = min(kept, len(sends))
+    for send in sends[:kept]:
+        other.append([as_sent(send)])
+    store.truncate(ends[kept])
+    more = [[b"later%d.%d" % (number, one) for one in range(n)] for number, n in enumerate(later)]
+    for send in more:
+        for each in (store, other):
+            each.append([as_sent(send)])
+    assert batches_on(disk, store) == batches_on(other_disk, other)
+    assert consumed(store) == consumed(other) == names([*sends[:kept], *more])
+    disk.kill()
+    assert consumed(opened(disk)) == names([*sends[:kept], *more])

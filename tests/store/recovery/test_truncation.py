@@ -276,6 +276,25 @@ def test_what_consumers_do_not_see_yet_is_cut_too(mode: FlushMode) -> None:
     assert [one[:4] for one in bodies(store)[len(seen) :]] == [b"0060", b"0063", b"0066"]
 
 
+def test_light_queues_are_cut_too() -> None:
+    store = opened(SimulatedDisk(), lmq_enabled=True, multi_dispatch_enabled=True)
+
+    def send(*names: str) -> int:
+        named = ",".join(names).encode()
+        text = b"INNER_MULTI_DISPATCH\x01" + named + b"\x02"
+        [result] = store.append([incoming(b"body", properties=text)])
+        assert result.status.is_stored
+        return store.log.end
+
+    end = send("%LMQ%a")
+    send("%LMQ%a", "%LMQ%b")
+    store.truncate(end)
+    assert store.queues.light_count == 1
+    assert store.queues.ends() == {"orders": {0: 1}, "%LMQ%a": {0: 1}}
+    send("%LMQ%a", "%LMQ%b")
+    assert store.queues.ends() == {"orders": {0: 2}, "%LMQ%a": {0: 2}, "%LMQ%b": {0: 1}}
+
+
 def test_records_after_a_cut_have_their_keys_and_their_places() -> None:
     store = opened(SimulatedDisk())
     ends = fill(store, 0, 45)
