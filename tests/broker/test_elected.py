@@ -208,6 +208,28 @@ def test_a_master_cut_off_acknowledges_nothing_that_the_next_one_lacks() -> None
     run(story)
 
 
+def test_sends_that_wait_at_a_replaced_master_are_to_be_sent_again() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2, "slaveTimeout=60000")
+        await group.send_many(first, "a")
+        second.host.carries = False
+        waiting = asyncio.create_task(group.send(first, b"waits", timeout_ms=60_000))
+        await group.until(lambda: first.log_end > second.log_end)
+        first.client.is_cut = True
+        await group.until(lambda: second.holds)
+        second.heal()
+        first.heal()
+        answer = await waiting
+        assert answer is not None
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "send it again" in str(answer.remark)
+        await group.until(lambda: second.leads and second.in_sync == (1, 2))
+        await group.send_many(second, "b")
+        assert await group.read(second) == group.acknowledged
+
+    run(story)
+
+
 def test_offsets_delays_and_half_messages_go_on_after_a_change_of_the_master() -> None:
     async def story(group: Group) -> None:
         first, second = await group.start(2)

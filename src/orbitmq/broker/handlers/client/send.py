@@ -62,6 +62,10 @@ _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _SEND_V2: Final = int(RequestCode.SEND_MESSAGE_V2)
 _ID_OFFSET: Final = "%016X"
 _PUT_OK: Final = PutStatus.PUT_OK
+_UNPROVEN: Final = (
+    "the message is stored here, but another broker may be the master by now, and lack it; send it "
+    "again"
+)
 _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
     _PUT_OK: ResponseCode.SUCCESS,
     PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -452,7 +456,8 @@ class SendHandlers:
         if recall_handle is not None:
             fields["recallHandle"] = recall_handle
         code = _SUCCESS if result.status is _PUT_OK else _CODES[result.status]
-        return Response(code, None, b"", None, fields)
+        remark = _UNPROVEN if result.status is PutStatus.SERVICE_NOT_AVAILABLE else None
+        return Response(code, None, b"", remark, fields)
 
     def _remark(self, result: PutResult) -> str:
         """Return the remark for a message that was not stored."""
