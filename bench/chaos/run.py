@@ -87,6 +87,7 @@ class Chaos:
                 pair.names, self.history, self._clock, pause_s=self._pause_s, senders=_SENDERS
             )
             async with clients:
+                await self._healed(pair, clients, "the start")
                 for fault in faults(self._configuration.faults, self._chance):
                     await self._round(fault, pair, clients)
                     if self._now() >= deadline or self.history.troubles:
@@ -112,15 +113,20 @@ class Chaos:
         await asyncio.sleep(self._chance.uniform(0.3, 1.5))
         one.fault_at = self._now()
         await inflict(fault, pair, self._lasting_s)
+        if await self._healed(pair, clients, fault):
+            one.healed_at = self._now()
+            took_s = one.healed_at - one.fault_at
+            self._say(f"{self._configuration.name}: {fault}; all well after {took_s:.1f} s")
+
+    async def _healed(self, pair: Pair, clients: Clients, after: str) -> bool:
+        """Wait until a send is acknowledged and the slaves follow; return whether they do."""
         mended_at = self._now()
         while self._now() < mended_at + _HEALED_S:
             if clients.accepted_since(mended_at) and await self._is_near(pair):
-                one.healed_at = self._now()
-                took_s = one.healed_at - one.fault_at
-                self._say(f"{self._configuration.name}: {fault}; all well after {took_s:.1f} s")
-                return
+                return True
             await asyncio.sleep(_LOOK_S)
-        self.history.troubles.append(f"not healed {_HEALED_S:.0f} s after: {fault}")
+        self.history.troubles.append(f"not healed {_HEALED_S:.0f} s after {after}")
+        return False
 
     async def _is_near(self, pair: Pair) -> bool:
         behind = await pair.behind()

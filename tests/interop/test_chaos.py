@@ -4,19 +4,28 @@
 """
 
 import asyncio
+import contextlib
 import os
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from bench.chaos.history import judged
+from bench.chaos.pair import Pair
 from bench.chaos.plan import CONFIGURATIONS, ELECTED, Configuration, Fault
-from bench.chaos.run import Chaos
+from bench.chaos.run import Chaos, inflict
 from bench.chaos.summary import broken_promises, summary_of
 from orbitmq.clock import SystemClock
+from orbitmq.net.address import Address
 from orbitmq.randomness import SeededRandomness
+from tests.interop.java import Java
+from tests.interop.team import Team
+from tests.interop.waiting import until
 from tests.small_disks import mounting
 
+T = TypeVar("T")
 SEED = int(os.environ.get("ORBITMQ_SEED", "1"))
 MINUTES = {"async": 5, "flushed": 5, "replicated": 5, "both": 6, "small-disk": 4, "elected": 5}
 # The suite has no time for all: a kill, a pause, a cut, and the disk lost while it is cut.
@@ -71,3 +80,46 @@ def test_nothing_that_was_promised_is_lost(
     assert broken_promises(summary) == [], summary
     assert sum(one.acknowledged for one in found.rounds) > 20
     assert all(one.healed_at for one in history.rounds)
+
+
+JAVA_FAULTS = (Fault.MASTER_KILLED, Fault.CLIENTS_CUT, Fault.NAMESERVERS_KILLED, Fault.DISK_LOST)
+SENDS = 50
+"""How many sends of Java are acknowledged before each fault, and after the last."""
+
+
+def test_nothing_that_a_java_producer_was_promised_is_lost_to_a_java_consumer(
+    java_540: Java, tmp_path: Path
+) -> None:
+    def live(nameservers: str, master: Address, faults: Callable[[], None]) -> list[int]:
+        """Send and read while faults happen; return what was acknowledged and never came."""
+        team = Team(java_540, nameservers, [str(master)])
+        topic = team.topic("chaos")
+        with team.producer(timeout_ms=3_000) as producer, team.consumer(topic) as consumer:
+            producer.start_load(topic)
+            producer.until_acknowledged(SENDS)
+            faults()
+            producer.until_acknowledged(SENDS)
+            acknowledged = set(producer.end_load().acknowledged)
+
+            def missing() -> set[int]:
+                return acknowledged - {int(body) for body in consumer.bodies()}
+
+            with contextlib.suppress(TimeoutError):
+                until(lambda: not missing(), what="all arrives", seconds=90)
+            return sorted(missing())
+
+    async def main() -> list[int]:
+        loop = asyncio.get_running_loop()
+        async with Pair(tmp_path, BRIEF) as pair:
+
+            def wait_for(step: Coroutine[None, None, T]) -> T:
+                return asyncio.run_coroutine_threadsafe(step, loop).result(90)
+
+            def happen() -> None:
+                for fault in JAVA_FAULTS:
+                    until(lambda: wait_for(pair.behind()) is not None, what="the slave follows")
+                    wait_for(inflict(fault, pair, 2.0))
+
+            return await asyncio.to_thread(live, pair.names, pair.master.address, happen)
+
+    assert asyncio.run(main()) == []

@@ -102,8 +102,7 @@ class MetadataSync:
     def ask_for(self, topic: str) -> None:
         """Take the tables over soon, since a message came whose topic is unknown.
 
-        Once for each topic: one that the master doesn't know either comes with the next round, if
-        it ever does.
+        Once for each topic that the master does not know either; again if it did not answer.
         """
         if topic in self._asked:
             return
@@ -157,7 +156,12 @@ class MetadataSync:
                 self._failing.discard(step)
 
     async def _topics(self) -> None:
-        self._tables.take_topics(await self._ask(TopicConfigTable, GetAllTopicConfig()))
+        try:
+            table = await self._ask(TopicConfigTable, GetAllTopicConfig())
+        except OrbitError:
+            self._asked.clear()  # the next message of an unknown topic asks again
+            raise
+        self._tables.take_topics(table)
 
     async def _groups(self) -> None:
         self._tables.take_groups(await self._ask(SubscriptionGroupTable, GetAllSubscriptionGroup()))
