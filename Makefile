@@ -6,7 +6,7 @@ READY := .venv/.ready
 # The suite starts hundreds of Pythons; without bytecode each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test check reference site counterparts speed soak bench bench-quick bench-check bench-parts clean
+.PHONY: setup demo test check reference site counterparts speed simulate soak bench bench-quick bench-check bench-parts clean
 
 setup: $(READY)
 
@@ -55,6 +55,10 @@ counterparts: setup
 speed: setup
 	@command -v cargo >/dev/null || { echo "make speed needs Rust: cargo is not on the PATH"; exit 1; }
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install --force-reinstall ./speed
+
+# Whole clusters on virtual time, with failures: make simulate SEEDS=100 FIRST=0; SEEDS=1 shows one.
+simulate: setup
+	$(BIN)/python -m orbitmq.testing.simulation --seeds $(or $(SEEDS),100) --first $(or $(FIRST),0)
 
 # All parts, or some: make soak PARTS="store spark".
 soak: setup

@@ -12,11 +12,17 @@ from tests.architecture.sources import PACKAGE, Module
 # path below the package → which test covers it instead, and why that is enough
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "failover/consensus.py": "an interface; tests/testing/test_consensus and interop/test_etcd",
-    "testing/simulated_calls.py": "tests/simulation/test_cluster: what clients ask in a run",
-    "testing/simulated_clients.py": "tests/simulation/test_cluster: they live in a run",
-    "testing/simulated_servers.py": "tests/simulation/test_cluster: they are what is run",
-    "testing/simulated_transactions.py": "tests/simulation/test_cluster: they live in a run",
-    "testing/simulation.py": "tests/simulation/test_cluster: the run itself",
+    "testing/simulation/calls.py": "tests/simulation: what clients ask in a run",
+    "testing/simulation/histories.py": "tests/testing/simulation/test_laws: what laws judge",
+    "testing/simulation/many.py": "tests/simulation: all seeds are run by it",
+    "testing/simulation/members.py": "tests/simulation: they live in a run",
+    "testing/simulation/plan.py": "tests/simulation: seeds are of every kind",
+    "testing/simulation/run.py": "tests/simulation: the run itself",
+    "testing/simulation/senders.py": "tests/simulation: they live in a run",
+    "testing/simulation/servers.py": "tests/simulation: they are what is run",
+    "testing/simulation/transactions.py": "tests/simulation: they live in a run",
+    "testing/simulation/troubles.py": "tests/simulation: they happen in a run",
+    "testing/simulation/__main__.py": "tests/simulation: the command is run there",
     "message/buffer.py": "one name for a union of types; mypy checks it",
 }
 

@@ -268,6 +268,48 @@ def test_offsets_go_to_the_slave_and_come_back_from_it() -> None:
     run(scene)
 
 
+def test_a_slave_knows_the_topics_that_it_has_messages_of_before_the_master_tells() -> None:
+    async def scene(group: Group) -> None:
+        master, slave = await group.start(MASTER), await group.start(SLAVE)
+        await group.until(lambda: master.state.acks.in_sync == 1)
+        began_ms = group.clock.monotonic_ms()
+        assert await group.send(b"first") == ResponseCode.SUCCESS
+        learned = slave.state.topics.table["orders"]
+        assert learned.read_queue_nums == 1  # that of the message
+        await slave.close()
+        slave = await group.start(SLAVE, "haMasterAddress=127.0.0.1:9", "namesrvAddr=")
+        assert slave.state.topics.table["orders"] == learned
+        await slave.close()
+        slave = await group.start(SLAVE)
+        wanted = master.state.topics.table["orders"]
+        await group.until(lambda: slave.state.topics.table["orders"] == wanted)
+        assert slave.state.topics.data_version == master.state.topics.data_version
+        assert group.clock.monotonic_ms() - began_ms < 10_000
+        await slave.close()
+        await master.close()
+
+    run(scene, role="SYNC_MASTER")
+
+
+def test_a_slave_without_the_offsets_of_its_master_does_not_say_that_there_are_none() -> None:
+    async def query(group: Group) -> Frame:
+        header = QueryConsumerOffset(consumer_group="billing", topic="orders", queue_id=0)
+        return await group.ask(SLAVE, header)
+
+    async def scene(group: Group) -> None:
+        slave = await group.start(SLAVE)
+        answer = await query(group)
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert "has not heard from its master" in (answer.remark or "")
+        master = await group.start(MASTER)
+        await group.until(lambda: slave.state.offsets.are_of_master)
+        assert (await query(group)).code == ResponseCode.QUERY_NOT_FOUND
+        await slave.close()
+        await master.close()
+
+    run(scene)
+
+
 def test_logs_that_went_different_ways_are_named_and_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -15,7 +15,7 @@ from orbitmq.randomness import SeededRandomness
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
-from orbitmq.testing.simulated_servers import NAMESERVER, SimulatedServers
+from orbitmq.testing.simulation.servers import NAMESERVER, SimulatedServers
 
 Story = Callable[["Scene"], Awaitable[None]]
 UNKNOWN, COMMIT = TransactionState.UNKNOWN, TransactionState.COMMIT
@@ -63,7 +63,7 @@ class Scene:
             await begun.leave_undecided()
 
     def delivered(self) -> list[bytes]:
-        store = self.servers.broker.state.store
+        store = self.servers.master.broker.state.store
         entries = [
             entry.commit_log_offset
             for queue in store.queues.queues_of("orders")
@@ -80,9 +80,9 @@ def play(story: Story) -> None:
     async def main(clock: VirtualClock) -> None:
         scene = Scene(clock)
         await scene.servers.start_nameserver()
-        await scene.servers.start_broker()
+        await scene.servers.master.start()
         await story(scene)
-        await scene.servers.stop_broker()
+        await scene.servers.master.stop()
 
     run_virtual(main)
 
@@ -138,10 +138,10 @@ def test_a_broker_that_comes_back_goes_on(how: str) -> None:
 
         async def restart() -> None:
             if how == "stop":
-                await servers.stop_broker()
+                await servers.master.stop()
             else:
-                servers.end_broker(power=True)
-            await servers.start_broker()
+                servers.master.end(power=True)
+            await servers.master.start()
 
         async with scene.producer("p", UNKNOWN, COMMIT) as producer:
             async with producer.transaction(Message("orders", b"block")):
@@ -165,14 +165,14 @@ def test_an_end_just_before_a_stop_is_in_the_op_messages(decision: Decision) -> 
         async with scene.producer("p") as producer:
             await scene.leave_open(producer, b"first")
             await scene.leave_open(producer, b"second")
-            halves = servers.broker.state.halves
+            halves = servers.master.broker.state.halves
             second = halves.record(1)
             assert second is not None
             halves.end(second, decision, ended.append)
-            await servers.stop_broker()
+            await servers.master.stop()
         assert ended == [decision]
-        await servers.start_broker()
-        halves = servers.broker.state.halves
+        await servers.master.start()
+        halves = servers.master.broker.state.halves
         assert [halves.is_done(offset) for offset in (0, 1)] == [False, True]
 
     play(story)

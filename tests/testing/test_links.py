@@ -184,3 +184,51 @@ def test_a_watch_sees_what_is_written_lost_or_not() -> None:
         assert seen[:2] == [("client", True), ("broker-a", True)]
 
     run_virtual(scenario)
+
+
+def test_two_hosts_are_parted_alone_and_what_was_broken_is_reset_in_time() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork(gives_up_s=5)
+        server, near, far = network.host("server"), network.host("near"), network.host("far")
+        async with (
+            Listener(BROKER, echo, network=server),
+            Dialer(network=near) as cut_off,
+            Dialer(network=far) as other,
+        ):
+            connection = await cut_off.connection(BROKER)
+            network.part(near, server)
+            with pytest.raises(RequestTimeout):
+                await connection.request(ASK, timeout_ms=100)
+            assert (await other.request(BROKER, ASK, b"heard")).body == b"heard"
+            network.join(near, server)
+            with pytest.raises(RequestTimeout):  # what follows a gap never arrives
+                await connection.request(ASK, timeout_ms=100)
+            with pytest.raises(ConnectionClosed, match="reset"):
+                await connection.request(ASK, timeout_ms=9_000)
+            assert clock.monotonic_ms() == 5_000
+            assert (await cut_off.request(BROKER, ASK, b"again")).body == b"again"
+
+    run_virtual(scenario)
+
+
+def test_one_direction_is_parted_or_slow() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        server, client = network.host("server"), network.host("client")
+        async with Listener(BROKER, echo, network=server), Dialer(network=client) as dialer:
+            await dialer.connection(BROKER)
+            network.slow_down(client, server, 0.5)
+            await dialer.request(BROKER, ASK)
+            assert clock.monotonic_ms() == 1_000
+            network.join(client, server)
+            network.part(server, client, one_way=True)
+            lost = network.lost
+            with pytest.raises(RequestTimeout):
+                await dialer.request(BROKER, ASK, timeout_ms=100)
+            assert network.lost == lost + 1  # the answer, not the request
+            network.join(server, client)
+            network.cut(server, client)
+            await clock.sleep(0.1)
+            assert (await dialer.request(BROKER, ASK, b"again")).body == b"again"
+
+    run_virtual(scenario)

@@ -104,6 +104,8 @@ class Replicas:
             self._elect(self._role)
         if self._state.is_slave:
             self._state.store.on_arrival = self._arrived(self._state.store.on_arrival)
+            for queue in self._state.store.queues:
+                self._learn(queue.topic, queue.queue_id)
             self._tasks = [
                 asyncio.create_task(self.replica.run()),
                 asyncio.create_task(self.sync.run()),
@@ -126,16 +128,25 @@ class Replicas:
             log.warning("can't listen on %s (%s); slaves can't follow this broker", wanted, error)
 
     def _arrived(self, then: Arrival) -> Arrival:
-        """Return what a slave does with new messages: it asks for topics that it doesn't know."""
+        """Return what a slave does with new messages.
+
+        It asks for topics that it doesn't know, and has them at once with the queues that it sees:
+        if it is promoted before the master has answered, what it has can be read.
+        """
 
         def arrived(entries: list[Dispatched]) -> None:
             known = self._state.topics.table
             for entry in entries:
                 if entry.topic not in known:
                     self.sync.ask_for(entry.topic)
+                self._learn(entry.topic, entry.queue_id)
             then(entries)
 
         return arrived
+
+    def _learn(self, topic: str, queue_id: int) -> None:
+        if not self._state.store.queues.has_batches(topic):  # a kind that the master has to say
+            self._state.topics.learn(topic, queue_id)
 
     def _elect(self, role: GroupRole) -> None:
         """Take the ends of the stream with epochs; the store is open, and nothing writes to it."""

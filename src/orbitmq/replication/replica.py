@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from orbitmq.clock import Clock
-from orbitmq.errors import LogsDiverged, OrbitError
+from orbitmq.errors import LogsDiverged, OrbitError, RemoteProtocolError
 from orbitmq.message.buffer import Buffer
 from orbitmq.net.address import Address
 from orbitmq.net.transport.network import Network
@@ -134,10 +134,14 @@ class Replica:
             self.said_at_ms = link.said_at_ms or self.said_at_ms
         self._link = None
         self.failure = link.failure
-        if self.failure is not None and str(self.failure) != str(before):
-            log.error("the primary %s is not followed: %s", address, self.failure)
-        elif self.failure is None:
+        if self.failure is None:
             log.warning("the connection to the primary %s ended", address)
+        elif str(self.failure) != str(before):
+            # A broken stream is asked for again; the others need somebody to look.
+            level = (
+                logging.WARNING if isinstance(self.failure, RemoteProtocolError) else logging.ERROR
+            )
+            log.log(level, "the primary %s is not followed: %s", address, self.failure)
         return _LONG_PAUSE_S if isinstance(self.failure, LogsDiverged) else _PAUSE_S
 
 

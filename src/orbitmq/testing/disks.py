@@ -17,7 +17,7 @@ syncs; everything else belongs to one thread.
 
 import errno as errnos
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -95,7 +95,8 @@ class SimulatedDisk:
     ``chance`` decides what survives a crash beyond what was synced, and which pages are written
     back early; without it, exactly what was synced survives. ``capacity`` limits the bytes of all
     files, in pages of 4096. Without a ``clock``, every file was modified at ``EPOCH_MS``. ``log``
-    has every call that could fail, in the order in which they ended.
+    has every call that could fail, in the order in which they ended. ``when_out`` is called when a
+    call finds no power.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class SimulatedDisk:
         capacity: int = _UNBOUNDED,
     ) -> None:
         self.log: list[Call] = []
+        self.when_out: Callable[[], None] = lambda: None
         self._chance = chance
         self._clock = clock
         self._capacity = capacity
@@ -341,6 +343,7 @@ class SimulatedDisk:
         """Log a call with its outcome; yield the errno that was ordered for it, 0 for none."""
         if self._calls_left is not None:
             if not self._calls_left:
+                self.when_out()
                 raise PowerLost(f"before {call.operation} of {call.path}")
             self._calls_left -= 1
         try:

@@ -53,11 +53,13 @@ class MemoryNetwork:
 
     Bytes travel for ``delay_s``, plus up to ``jitter_s`` at random. One write in ``loss`` is lost
     at random, with everything after it in the same direction, as when TCP retransmits in vain; 0
-    for none. ``chance`` is the randomness of both.
+    for none. ``chance`` is the randomness of both. TCP gives up after ``gives_up_s``: then such a
+    connection is reset; 0 for never.
 
-    ``carries`` is False for a partition: everything written is lost silently. ``lost`` counts
-    writes and closes that never arrived. ``watch`` is called with source, destination and bytes of
-    every write, lost or not.
+    ``carries`` is False for a partition: everything written is lost silently. ``part`` cuts off two
+    hosts from each other alone: what they write meanwhile is lost with everything after it.
+    ``slow_down`` delays what they say. ``lost`` counts writes and closes that never arrived.
+    ``watch`` is called with source, destination and bytes of every write, lost or not.
     """
 
     def __init__(
@@ -66,10 +68,12 @@ class MemoryNetwork:
         delay_s: float = 0.0,
         jitter_s: float = 0.0,
         loss: int = 0,
+        gives_up_s: float = 0.0,
         chance: Randomness | None = None,
     ) -> None:
         self.delay_s = delay_s
         self.jitter_s = jitter_s
+        self.gives_up_s = gives_up_s
         self.loss = loss
         self.carries = True
         self.lost = 0
@@ -78,6 +82,8 @@ class MemoryNetwork:
         self._listening: dict[Address, _MemoryPort] = {}
         self._ports = itertools.count(_FIRST_FREE_PORT)
         self._ends: dict[_End, None] = {}
+        self._parted: set[tuple[str, str]] = set()  # names of source and target
+        self._slow_s: dict[tuple[str, str], float] = {}
         self._own = self.host("memory")
 
     def __repr__(self) -> str:
@@ -107,15 +113,43 @@ class MemoryNetwork:
             accept, address, tls=tls, mode=mode, handshake_timeout_ms=handshake_timeout_ms
         )
 
-    def cut(self) -> None:
-        """Reset all connections; new ones can be made."""
+    def cut(self, one: "MemoryHost | None" = None, other: "MemoryHost | None" = None) -> None:
+        """Reset all connections, or those between two hosts; new ones can be made."""
         for end in list(self._ends):
-            end.break_off()
+            pair = (end.host, end.other.host)
+            if one is None or pair in ((one, other), (other, one)):
+                end.break_off()
 
-    def travel_s(self) -> float:
+    def part(self, source: "MemoryHost", target: "MemoryHost", *, one_way: bool = False) -> None:
+        """Lose everything between two hosts, or what the first says, until ``join``."""
+        self._parted.add((source.name, target.name))
+        if not one_way:
+            self._parted.add((target.name, source.name))
+
+    def slow_down(self, one: "MemoryHost", other: "MemoryHost", seconds: float) -> None:
+        """Let everything between two hosts travel for longer, until ``join``."""
+        self._slow_s[one.name, other.name] = self._slow_s[other.name, one.name] = seconds
+
+    def join(self, one: "MemoryHost", other: "MemoryHost") -> None:
+        """End what ``part`` and ``slow_down`` have done to two hosts."""
+        for pair in ((one.name, other.name), (other.name, one.name)):
+            self._parted.discard(pair)
+            self._slow_s.pop(pair, None)
+
+    def is_parted(self, source: "MemoryHost", target: "MemoryHost") -> bool:
+        """Return whether ``part`` keeps what one host says from another."""
+        return (source.name, target.name) in self._parted
+
+    def reaches(self, source: "MemoryHost", target: "MemoryHost") -> bool:
+        """Return whether what one host says arrives at another."""
+        if not (self.carries and source.carries and target.carries):
+            return False
+        return not self.is_parted(source, target)
+
+    def travel_s(self, source: "MemoryHost", target: "MemoryHost") -> float:
         """Return how long the next bytes travel."""
         jitter = self._chance.uniform(0, self.jitter_s) if self._chance and self.jitter_s else 0.0
-        return self.delay_s + jitter
+        return self.delay_s + jitter + self._slow_s.get((source.name, target.name), 0.0)
 
     def loses(self) -> bool:
         """Return whether the next bytes are lost at random."""
@@ -142,9 +176,12 @@ class MemoryHost:
         """Connect ``protocol`` to the listener at ``address``; this network has no TLS."""
         _refuse(tls)
         network = self._network
-        await asyncio.sleep(2 * network.travel_s())  # there and back
         port = network._listening.get(address)
-        if not (network.carries and self.carries and (port is None or port.host.carries)):
+        there = self if port is None else port.host
+        await asyncio.sleep(2 * network.travel_s(self, there))  # there and back
+        port = network._listening.get(address)
+        there = self if port is None else port.host
+        if not (network.reaches(self, there) and network.reaches(there, self)):
             network.lost += 1
             await asyncio.get_running_loop().create_future()  # a lost SYN: wait for the timeout
         if port is None:
@@ -279,8 +316,7 @@ class _End(asyncio.Transport):
         return self._closing
 
     def _carries(self) -> bool:
-        carried = self._network.carries and self.host.carries and self.other.host.carries
-        if carried and not self._broken:
+        if self._network.reaches(self.host, self.other.host) and not self._broken:
             return True
         self._network.lost += 1
         return False
@@ -288,14 +324,18 @@ class _End(asyncio.Transport):
     def _post(self, data: bytes) -> bool:
         """Send bytes; return whether they will arrive."""
         self._network.watch(self._local, self._peer, data)
-        self._broken = self._broken or self._network.loses()
+        if not self._broken and (
+            self._network.is_parted(self.host, self.other.host) or self._network.loses()
+        ):
+            self._break()
         if not self._carries():
             return False
         other = self.other
         other._inbox.append(data)
         other._unread += len(data)
         # The inbox keeps the order, even if two timers for the same time fire in another order.
-        self._loop.call_later(self._network.travel_s(), other._deliver, context=other._context)
+        travel_s = self._network.travel_s(self.host, other.host)
+        self._loop.call_later(travel_s, other._deliver, context=other._context)
         return True
 
     # In
@@ -332,6 +372,13 @@ class _End(asyncio.Transport):
 
     # End
 
+    def _break(self) -> None:
+        """Lose what is written from now on; both ends hear of it when TCP has given up."""
+        if self._network.gives_up_s and not self._broken:
+            for end in (self, self.other):
+                self._loop.call_later(self._network.gives_up_s, end.break_off, context=end._context)
+        self._broken = True
+
     def break_off(self) -> None:
         """Close with a connection reset."""
         if not self._lost:
@@ -341,7 +388,7 @@ class _End(asyncio.Transport):
     def vanish(self, *, silent: bool) -> None:
         """Disappear without notifying the protocol of this end."""
         if silent:
-            self.other._broken = True
+            self.other._break()
             self._network.lost += 1
         elif self._carries():
             self._reset_other()

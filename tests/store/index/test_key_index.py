@@ -1,5 +1,6 @@
 """The key index: against a plain model, and against what Java made of the same logs."""
 
+import errno
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.errors import InvalidInput, StoreDamaged
+from orbitmq.errors import DiskFailed, InvalidInput, StoreDamaged
 from orbitmq.message import flags
 from orbitmq.message.model import StoredMessage
 from orbitmq.store.disk.disk import RealDisk
@@ -610,3 +611,16 @@ def test_what_is_full_before_a_cut_is_known(tmp_path: Path) -> None:
     assert index.filled_before(99) == index.filled == (4000, 40)
     assert index.filled_before(40) == (3000, 30)
     assert index.filled_before(10) == (0, -1)
+
+
+def test_a_file_that_finds_no_space_leaves_nothing_behind() -> None:
+    disk = SimulatedDisk()
+    index = KeyIndex(disk, "/index", slots=10, entries=8, file_name=names())
+    disk.fail("extend", "/index", errno.ENOSPC)
+    with pytest.raises(DiskFailed):
+        index.put(keyed(640, "a"))
+    index.put_waiting()
+    index.write()
+    assert find(index, "a") == [640]
+    assert len(disk.list("/index")) == 1
+    assert index.is_untouched()

@@ -44,6 +44,8 @@ class ConsumerOffsets:
         """The version that replicas compare; it changes once in many commits."""
         self.changes = 0
         """Grows with every change of ``to_json``."""
+        self.are_of_master = False
+        """Whether they were those of the master once; a slave with an empty directory has none."""
 
     def __repr__(self) -> str:
         return f"<ConsumerOffsets {len(self._offsets)} pairs of group and topic>"
@@ -175,6 +177,7 @@ class ConsumerOffsets:
         went on while the master was gone consumes again what it has consumed.
         """
         theirs = table.offset_table
+        self.are_of_master = True
         further = {
             (key, queue_id): offset
             for (key, queue_id), offset in self._own.items()
@@ -250,6 +253,7 @@ class ConsumerOffsets:
         """
         loaded = ConsumerOffsetTable.from_json(text.encode())
         self._offsets = loaded.offset_table
+        self.are_of_master = bool(self._offsets)
         self.data_version = loaded.data_version or self.data_version
 
     # lmqConsumerOffset.json

@@ -213,6 +213,30 @@ class Topics:
         self.data_version = table.data_version
         self._on_change(())
 
+    def learn(self, topic: str, queue_id: int) -> None:
+        """Add the topic of a copied message, or its queue; for a slave.
+
+        The table of the master comes every ten seconds alone, and a slave that is promoted before
+        has to know what it has. The next table of the master replaces what was learned.
+
+        >>> from orbitmq.clock import SystemClock
+        >>> topics = Topics(LiveSettings(), SystemClock())
+        >>> topics.learn("orders", 3)
+        >>> topics.table["orders"].read_queue_nums
+        4
+        """
+        found = self._table.get(topic) or TopicConfig(
+            topic_name=topic, read_queue_nums=0, write_queue_nums=0
+        )
+        if queue_id < found.read_queue_nums or self.is_system(topic) or is_lmq(topic):
+            return
+        queues = queue_id + 1
+        writable = max(found.write_queue_nums, queues)
+        self._table[topic] = replace(found, read_queue_nums=queues, write_queue_nums=writable)
+        # Without a time: no version of the master is equal.
+        self.data_version = DataVersion(counter=self.data_version.counter + 1)
+        self._on_change(())
+
     def mark_ordered(self, names: Iterable[str]) -> None:
         """Mark topics as ordered that a nameserver's order configuration names."""
         found = [topic for name in names if (topic := self._table.get(name)) and not topic.order]

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.errors import StoreDamaged
+from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.kernel import compiled
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk.open_files import OpenFiles
@@ -164,7 +164,12 @@ class GrowingIndexFile:
         file before, then the first entry overwrites the beginning.
         """
         directory, _, name = path.rpartition("/")
-        files.create(directory, name, shape.file_bytes)
+        try:
+            files.create(directory, name, shape.file_bytes)
+        except DiskFailed:
+            if files.disk.exists(path):
+                files.remove(path)  # the next try has another name
+            raise
         file = cls(files, path, shape)
         file._slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
         file._header_changed = True

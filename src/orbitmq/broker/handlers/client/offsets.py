@@ -65,6 +65,12 @@ class OffsetHandlers:
         offset = self.offsets.query(asked.consumer_group, asked.topic, asked.queue_id)
         if offset >= 0:
             return Response(header=QueryConsumerOffsetAnswer(offset=offset))
+        if self.settings.broker.is_slave and not self.offsets.are_of_master:
+            # "None" would let the group begin anew, and commit that when the master is back.
+            raise Refusal(
+                ResponseCode.SYSTEM_BUSY,
+                "this slave has not heard from its master yet how far groups are; ask again",
+            )
         if asked.set_zero_if_not_found is False:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,

@@ -364,7 +364,7 @@ class Membership:
             try:
                 _, rebalance = self._running()
                 lost_topics, is_complete = await rebalance.locks.renew()
-                for topic in lost_topics:
+                for topic in sorted(lost_topics):
                     self._give(topic, rebalance.refresh_locked(topic))
                     self._is_due.set()
             except Exception:

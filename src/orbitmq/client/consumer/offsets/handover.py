@@ -104,7 +104,7 @@ class Handover:
         moved = [queue for queue, at in noted.items() if at != self._committed.get(queue)]
         if moved:
             ahead = await self._ahead(moved)
-            await offsets.persist(ahead)
+            await offsets.persist([queue for queue in moved if queue in ahead])
             self._committed.update((queue, noted[queue]) for queue in ahead & self._ends_ms.keys())
 
     async def _ahead(self, queues: list[MessageQueue]) -> set[MessageQueue]:

@@ -1,5 +1,7 @@
 """Requests of simulated clients: each is answered in time, unless the network lost something."""
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Final
 
@@ -10,20 +12,24 @@ from orbitmq.net.dialer import Dialer
 from orbitmq.net.refusal import not_supported
 from orbitmq.net.transport.network import Network
 from orbitmq.testing.clocks import VirtualClock
-from orbitmq.testing.histories import History
+from orbitmq.testing.simulation.histories import History
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 
-__all__ = ["ANSWER_MS", "TRY_AGAIN", "Caller"]
+__all__ = ["ANSWER_MS", "DISK_TROUBLES", "TRY_AGAIN", "Caller"]
 
 ANSWER_MS: Final = 3_000
-# Codes of a broker that starts, stops or is busy.
+# Codes of a broker that starts, stops or is busy, or that does not reach what it promises.
 TRY_AGAIN: Final = (
     ResponseCode.SYSTEM_BUSY,
     ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
 )
+DISK_TROUBLES: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EIO)))
+"""What a broker says, and logs, when its disk fails."""
 
 
 class Caller:
@@ -54,7 +60,9 @@ class Caller:
             return await self._dialer.request(address, header, body, timeout_ms=timeout_ms)
         except RequestTimeout as error:
             if self._troubles() == before:
-                self.history.faults.append(f"no response, although nothing was lost: {error}")
+                self.history.faults.append(
+                    f"no answer: nothing was lost, and there was none: {error}"
+                )
             connection = self._dialer.connections.get(address)
             if connection is not None:
                 connection.abort("it does not respond")
@@ -63,9 +71,13 @@ class Caller:
         return None
 
     def note_odd(self, answer: Frame, header: Header) -> None:
-        """Record an unexpected response code as a fault."""
+        """Record an unexpected response code as a fault, unless the disk is to blame."""
+        if any(trouble in (answer.remark or "") for trouble in DISK_TROUBLES):
+            return
         request = name_of_request(header.code)
-        self.history.faults.append(f"{request} was answered {answer.code}: {answer.remark}")
+        self.history.faults.append(
+            f"odd answer: {request} was answered {answer.code}: {answer.remark}"
+        )
 
     async def close(self) -> None:
         """Close all connections."""

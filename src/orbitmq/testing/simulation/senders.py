@@ -1,9 +1,9 @@
 """Small clients for simulated runs: a sender and a puller, with real connections and headers.
 
 A sender sends messages of every kind. Its half messages are ended by its
-:class:`orbitmq.testing.simulated_transactions.Decisions`.
+:class:`orbitmq.testing.simulation.transactions.Decisions`.
 
-They record what they see in a :class:`orbitmq.testing.histories.History`.
+They record what they see in a :class:`orbitmq.testing.simulation.histories.History`.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from orbitmq.message.names import AUTO_CREATE_TOPIC
 from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
 from orbitmq.randomness import Randomness
-from orbitmq.testing.histories import Attempt, Kind, Reader, Stored
-from orbitmq.testing.simulated_calls import ANSWER_MS, TRY_AGAIN, Caller
-from orbitmq.testing.simulated_transactions import SENDERS, Decisions
+from orbitmq.testing.simulation.calls import ANSWER_MS, TRY_AGAIN, Caller
+from orbitmq.testing.simulation.histories import Attempt, Kind, Reader, Stored
+from orbitmq.testing.simulation.transactions import SENDERS, Decisions
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.pull import (
@@ -81,7 +81,9 @@ class Sender:
                 if await self._attempt(address, attempt, queues):
                     return
             await self._caller.clock.sleep(chance.uniform(0.05, 1.0))
-        self._caller.history.faults.append(f"{key} was not stored in {_ATTEMPTS_MAX} attempts")
+        self._caller.history.faults.append(
+            f"stuck: {key} was not stored in {_ATTEMPTS_MAX} attempts"
+        )
 
     async def _attempt(self, address: Address, attempt: Attempt, queues: int) -> bool:
         now_ms = self._caller.clock.now_ms()
@@ -134,7 +136,10 @@ class Sender:
             answer = await self._caller.ask(self._nameserver, GetRouteInfo(topic=topic))
             if answer is not None and answer.code == ResponseCode.SUCCESS:
                 route = TopicRouteData.from_json(answer.body)
-                address = Address.parse(route.broker_datas[0].broker_addrs[0])
+                master = route.broker_datas[0].broker_addrs.get(0)
+                if master is None:
+                    return None
+                address = Address.parse(master)
                 if topic == AUTO_CREATE_TOPIC:
                     return address, queues
                 self._route = (address, route.queue_datas[0].write_queue_nums)
@@ -145,24 +150,12 @@ class Sender:
 class Puller:
     """Reads one queue by pulls, and commits its offset with them.
 
-    ``chance`` decides the size of each pull, and how long the broker may hold it. ``starts``
-    returns how often the broker was started; a start may lose committed offsets. ``committed`` is
-    the number of the broker's start, and the offset committed since then.
+    ``chance`` decides the size of each pull, and how long the broker may hold it.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        caller: Caller,
-        chance: Randomness,
-        *,
-        topic: str,
-        starts: Callable[[], int],
-    ) -> None:
+    def __init__(self, reader: Reader, caller: Caller, chance: Randomness, *, topic: str) -> None:
         self.reader = reader
         self.position = 0
-        self.committed = (0, 0)
-        self._starts = starts
         self._caller = caller
         self._chance = chance
         self._topic = topic
@@ -177,7 +170,9 @@ class Puller:
                 continue
             unanswered += 1
             if unanswered > _PULLS_WITHOUT_ANSWER_MAX:
-                self._caller.history.faults.append(f"{self.reader} gets no responses any more")
+                self._caller.history.faults.append(
+                    f"stuck: {self.reader} gets no responses any more"
+                )
                 break
             await self._caller.clock.sleep(self._chance.uniform(0.05, 1.0))
         return self._given
@@ -199,20 +194,23 @@ class Puller:
             sub_version=0,
             expression_type="TAG",
         )
-        starts = self._starts()
         answer = await self._caller.ask(broker, header, timeout_ms=hold_ms + ANSWER_MS)
         if answer is None or answer.code in _NOT_YET:
             return False
+        if self._caller.history.promotions:
+            if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+                self.position = answer.read(PullMessageAnswer).next_begin_offset
+                return False  # it has read what was lost with the master's disk
+            if answer.code == ResponseCode.INVALID_PARAMETER:
+                return False  # nothing was acknowledged in this queue
         if answer.code not in _SERVED:
             self._caller.note_odd(answer, header)
             return False
-        if starts == self._starts():
-            self.committed = (starts, position)
         self._given += map(_stored, decode_all(answer.body))
         self.position = answer.read(PullMessageAnswer).next_begin_offset
-        if self.position < position:
+        if self.position < position and not self._caller.history.promotions:
             self._caller.history.faults.append(
-                f"{self.reader} was moved back from {position} to {self.position}"
+                f"moved back: {self.reader} went from {position} to {self.position}"
             )
         return True
 

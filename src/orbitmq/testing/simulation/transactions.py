@@ -22,8 +22,8 @@ from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.randomness import Randomness
-from orbitmq.testing.histories import Attempt, Kind
-from orbitmq.testing.simulated_calls import Caller
+from orbitmq.testing.simulation.calls import Caller
+from orbitmq.testing.simulation.histories import Attempt, Kind
 from orbitmq.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
