@@ -71,3 +71,41 @@ def test_a_channel_that_another_call_closed_is_a_failure_and_no_cancellation() -
                 await asking
 
     asyncio.run(main())
+
+
+class WatchedClient:
+    """A client whose watch, as that of aetcd, has no watcher any more when the client is closed."""
+
+    def __init__(self, **_options: object) -> None:
+        self.is_closed = asyncio.Event()
+
+    async def watch_prefix_once(self, _prefix: bytes, **_options: object) -> None:
+        try:
+            await self.is_closed.wait()
+        finally:
+            watcher = None
+            watcher.cancel()  # type: ignore[attr-defined]
+
+    async def refresh_lease(self, _lease: int) -> None:
+        raise TimeoutError
+
+    async def close(self) -> None:
+        self.is_closed.set()
+
+
+def test_a_watch_whose_client_another_call_closed_is_a_failure_and_no_fault_of_ours() -> None:
+    async def main() -> None:
+        store = EtcdStore([Address("127.0.0.1", 1)], timeout_s=10)
+        store._new_client = WatchedClient
+        watch = asyncio.create_task(store.wait("/", 1, 60))
+        stopped = asyncio.create_task(store.wait("/", 1, 60))
+        await asyncio.sleep(0)
+        with pytest.raises(ConsensusFailed):
+            await store.keep_alive(7)
+        stopped.cancel()
+        with pytest.raises(ConsensusFailed, match="the connection was closed"):
+            await watch
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+
+    asyncio.run(main())

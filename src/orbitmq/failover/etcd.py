@@ -145,6 +145,14 @@ class EtcdStore:
         try:
             async with asyncio.timeout(self._timeout_s + more_s):
                 result = await operation(client)
+        except AttributeError as error:
+            # A watch of aetcd fails so when another call has closed its client meanwhile.
+            if client is self._client:
+                raise
+            if _is_cancelled():
+                raise asyncio.CancelledError from error
+            why = "the connection was closed"
+            raise ConsensusFailed(f"etcd at {endpoint}: {why}", address=str(endpoint)) from error
         except self._failures as error:
             if _is_cancelled():
                 raise
