@@ -244,7 +244,7 @@ def _table_handlers(
             members=state.members,
             settings=settings,
             store=state.store,
-            delay_offsets=lambda: state.delays.table().to_json().decode(),
+            delay_offsets=state.delays.to_json,
         ),
         AssignmentHandlers(
             modes=state.request_modes,

@@ -407,8 +407,7 @@ class MessageStore:
         """Let consumers see what ``confirmed_end`` allows; a tick does it, too."""
         if self._undispatched:
             is_sync = self.settings.flush_mode is FlushMode.SYNC
-            end = self._flusher.flushed if is_sync else self.log.end
-            self._dispatch_before(min(end, self._confirmed_end()))
+            self._dispatch_before(self.lasting_end if is_sync else self._confirmed_end())
 
     def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
         """Call ``notify`` with True when all of the log before ``end`` is on disk.
@@ -481,6 +480,11 @@ class MessageStore:
     def flushed(self) -> int:
         """Everything before this offset of the log is on disk."""
         return self._flusher.flushed
+
+    @property
+    def lasting_end(self) -> int:
+        """Everything before this offset of the log is on disk, and confirmed, so that it stays."""
+        return min(self._flusher.flushed, self._confirmed_end())
 
     @property
     def undispatched_bytes(self) -> int:

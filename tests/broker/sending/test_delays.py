@@ -13,6 +13,7 @@ from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import ENTRY
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.wire.bodies.offsets import DelayOffsetTable
 from orbitmq.wire.bodies.topic import DataVersion
 from tests.broker.send_world import SMALL, SendWorld
 from tests.broker.world import HandClock
@@ -63,6 +64,18 @@ def flush(world: SendWorld) -> None:
 def crash(world: SendWorld) -> None:
     assert isinstance(world.disk, SimulatedDisk)
     world.disk.crash()
+
+
+def in_file(world: SendWorld) -> DelayOffsetTable:
+    """Return what the file says now, and replicas get."""
+    return DelayOffsetTable.from_json(world.delays.to_json().encode())
+
+
+def delivered(world: SendWorld) -> dict[int, int]:
+    """Return the next offset of each level of which something is delivered."""
+    told = world.delays.running_info().items()
+    offsets = {int(key.rpartition("_")[2]): int(text.partition(",")[0]) for key, text in told}
+    return {level: offset for level, offset in offsets.items() if offset}
 
 
 def restarted(world: SendWorld, *, saved: str | None) -> SendWorld:
@@ -176,12 +189,12 @@ def test_a_level_waits_for_a_message_that_cannot_be_stored_while_others_go_on() 
     pass_time(world, 5_000)
     pass_time(world, 100)
     assert bodies(world) == [b"V1"]  # of the second level
-    assert world.delays.table().offset_table == {2: 1}
+    assert delivered(world) == {2: 1}
     assert isinstance(world.disk, SimulatedDisk)
     world.disk.heal()
     pass_time(world, 100)
     assert bodies(world) == [b"V1", bytes(120_000), b"U2", b"U3"]
-    assert world.delays.table().offset_table == {1: 3, 2: 1}
+    assert delivered(world) == {1: 3, 2: 1}
 
 
 def test_a_restart_while_a_level_waits_loses_nothing_and_repeats_nothing() -> None:
@@ -301,7 +314,21 @@ def test_a_clean_restart_goes_on_where_it_was() -> None:
     again = restarted(world, saved=saved)
     pass_time(again, 4_000)
     assert bodies(again) == [b"U1", b"U2"]
-    assert again.delays.table().offset_table == {1: 1, 2: 1}
+    assert delivered(again) == {1: 1, 2: 1}
+
+
+def test_the_file_is_never_ahead_of_what_replicas_have() -> None:
+    world = SendWorld()
+    world.put(delayed("U1"))
+    flush(world)
+    confirmed = world.store.log.end
+    world.store.confirmed_end = lambda: confirmed
+    pass_time(world, 1_000)
+    flush(world)
+    assert delivered(world) == {1: 1}
+    assert '"offsetTable":{}' in world.delays.to_json()
+    confirmed = world.store.log.end
+    assert in_file(world).offset_table == {1: 1}
 
 
 def test_the_file_is_never_ahead_of_the_copies_on_the_disk() -> None:
@@ -310,7 +337,7 @@ def test_the_file_is_never_ahead_of_the_copies_on_the_disk() -> None:
     flush(world)
     version = world.delays.version
     pass_time(world, 1_000)
-    assert world.delays.table().offset_table == {1: 1}
+    assert delivered(world) == {1: 1}
     assert '"offsetTable":{}' in world.delays.to_json()
     assert world.delays.version == version
     flush(world)
@@ -389,7 +416,7 @@ def test_an_offset_beyond_the_queue_is_brought_into_it() -> None:
     world.put(delayed("U1"))
     world.delays.load_json('{"offsetTable":{"1":9}}')
     world.delays.start(world.clock.now)
-    assert world.delays.table().offset_table == {1: 1}
+    assert delivered(world) == {1: 1}
 
 
 def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
@@ -405,7 +432,7 @@ def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
     saved = world.delays.to_json()
     later = SendWorld()
     later.delays.load_json(saved)
-    assert later.delays.table().offset_table == {3: 1, 18: 7}
+    assert in_file(later).offset_table == {3: 1, 18: 7}
     with pytest.raises(InvalidBody):
         world.delays.load_json("[]")
 
@@ -427,7 +454,7 @@ def test_the_version_of_the_table_moves_by_steps() -> None:
         pass_time(world, 1_000)
         flush(world)
         world.delays.to_json()
-    version = world.delays.table().data_version
+    version = in_file(world).data_version
     assert version is not None
     assert version.counter == 1
 
@@ -497,11 +524,11 @@ def test_java_s_file_says_where_each_level_goes_on(tmp_path: Path) -> None:
     world = SendWorld(settings, disk=RealDisk(), directory=str(store.root), clock=clock)
     world.delays.load_json(text)
     world.delays.start(clock.now)
-    assert world.delays.table().offset_table == {1: 16, 2: 16, 3: 7}
-    assert world.delays.table().data_version == DataVersion(counter=2, timestamp=1794739631096)
+    assert delivered(world) == {1: 16, 2: 16, 3: 7}
+    assert in_file(world).data_version == DataVersion(counter=2, timestamp=1794739631096)
     end = world.store.log.end
     pass_time(world, 0)
-    delivered = [
+    keys = [
         message.properties["KEYS"]
         for queue_id in range(4)
         for message in world.stored("GoldenDelay", queue_id)
@@ -513,7 +540,7 @@ def test_java_s_file_says_where_each_level_goes_on(tmp_path: Path) -> None:
         one.properties["KEYS"] for one in waiting if one.queue_offset >= after[one.queue_id + 1]
     ]
     assert expected
-    assert sorted(delivered) == sorted(expected)
+    assert sorted(keys) == sorted(expected)
 
 
 def test_the_file_has_java_s_shape() -> None:
@@ -529,7 +556,7 @@ def test_the_file_has_java_s_shape() -> None:
     }
     again = SendWorld()
     again.delays.load_json(world.delays.to_json())
-    assert again.delays.table() == world.delays.table()
+    assert in_file(again) == in_file(world)
 
 
 class JumpingClock(HandClock):

@@ -145,13 +145,6 @@ class Delays:
 
     # Reports, and the file
 
-    def table(self) -> DelayOffsetTable:
-        """Return the offsets of all levels that were ever used, for replicas and tools."""
-        offsets = {
-            level.number: level.delivered for level in self._levels.values() if level.delivered
-        }
-        return DelayOffsetTable(data_version=self._data_version, offset_table=offsets)
-
     def running_info(self) -> dict[str, str]:
         """Return offset and end of each level, as in Java's runtime info."""
         return {
@@ -167,9 +160,10 @@ class Delays:
         return self._updates
 
     def to_json(self) -> str:
-        """Return the text of ``delayOffset.json``: offsets of delivered and flushed messages.
+        """Return the text of ``delayOffset.json``: offsets of messages whose copies will stay.
 
-        For a clean stop call it once more after the log is flushed.
+        Replicas get the same, so that they are never ahead of their logs. For a clean stop call it
+        once more after the log is flushed.
         """
         self._note_flushed()
         offsets = {level.number: level.saved for level in self._levels.values() if level.saved}
@@ -307,10 +301,10 @@ class Delays:
             level.delivered = level.saved = inside
 
     def _note_flushed(self) -> None:
-        """Advance the saved offsets to what is flushed."""
-        flushed = self._store.flushed
+        """Advance the saved offsets to what is flushed, and confirmed by replicas in sync."""
+        lasting = self._store.lasting_end
         for level in self._levels.values():
-            while level.unflushed and level.unflushed[0][1] <= flushed:
+            while level.unflushed and level.unflushed[0][1] <= lasting:
                 level.saved = level.unflushed.popleft()[0]
                 self._updates += 1
                 if self._updates % self._settings.broker.delay_offset_update_version_step == 0:

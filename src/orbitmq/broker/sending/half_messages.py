@@ -480,8 +480,8 @@ class HalfMessages:
         self._advance()
 
     def _save_flushed(self) -> None:
-        flushed, moved = self._store.flushed, None
-        while self._unflushed and self._unflushed[0][1] <= flushed:
+        lasting, moved = self._store.lasting_end, None
+        while self._unflushed and self._unflushed[0][1] <= lasting:
             moved = self._unflushed.popleft()[0]
         if moved is not None:
             self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, moved)
