@@ -34,6 +34,7 @@ _RELAYS: Final = "127.0.0.2"
 _BROKER: Final = "pair"
 _MIB: Final = 1024 * 1024
 _PAGE: Final = 4096
+_PORTS: Final = 4
 _DISK_MIB: Final = 384
 _FREE_MIB: Final = 64
 """Enough for the small files that a broker keeps beside its log."""
@@ -54,9 +55,9 @@ _SETTINGS: Final = {
 class Node:
     """A broker's process, its disk, and the links that lead to it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
-        self.port = free_port(below=2, above=1)
+        self.port = port
         self.clients = Relay(Address(_RELAYS, self.port), Address(LOOPBACK, self.port))
         """What clients go through."""
         self.slaves = Relay(Address(_RELAYS, self.port + 1), Address(LOOPBACK, self.port + 1))
@@ -120,7 +121,12 @@ class Pair:
         """What dead processes had logged."""
         self.directory = directory
         self.nameservers = [a_nameserver(directory / f"names-{number}") for number in (1, 2)]
-        self.nodes = [Node(directory / f"broker-{number + 1}") for number in range(brokers)]
+        # Ports of one block: none of them listens yet, and a broker has four.
+        first = free_port(below=2, above=_PORTS * brokers)
+        self.nodes = [
+            Node(directory / f"broker-{number + 1}", first + _PORTS * number)
+            for number in range(brokers)
+        ]
         self.master = self.nodes[0]
         self.stack = AsyncExitStack()
         """What ends with it."""
