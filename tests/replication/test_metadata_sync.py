@@ -45,6 +45,7 @@ class Tables:
     def __init__(self) -> None:
         self.taken: list[object] = []
         self.given_back: list[OwnOffset] = []
+        self.log_end = 9_000
 
     def take_topics(self, table: TopicConfigTable) -> None:
         self.taken.append(table)
@@ -59,8 +60,11 @@ class Tables:
     def returned(self, own: OwnOffset) -> None:
         self.given_back.append(own)
 
-    def take_delay_offsets(self, table: DelayOffsetTable) -> None:
-        self.taken.append(table)
+    def has_log_before(self, end: int) -> bool:
+        return self.log_end >= end
+
+    def take_progress(self, offsets: ConsumerOffsetTable, delays: DelayOffsetTable) -> None:
+        self.taken.append((offsets, delays))
 
     def take_request_modes(self, table: RequestModeTable) -> None:
         self.taken.append(table)
@@ -93,6 +97,42 @@ def test_all_tables_are_taken_and_one_that_fails_is_no_reason_to_skip_others() -
             refused.clear()
             await sync.round()
             assert len(tables.taken) == 9
+
+    run_virtual(main)
+
+
+def test_the_progress_of_delivery_is_taken_when_the_log_has_what_was_delivered() -> None:
+    asked: list[int] = []
+
+    def serve(_connection: object, request: Frame) -> Response:
+        asked.append(request.code)
+        if request.code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            return Response()
+        return Response(body=BODIES[request.code].to_json())
+
+    async def main(_clock: VirtualClock) -> None:
+        network, tables = MemoryNetwork(), Tables()
+        progress = (
+            BODIES[RequestCode.GET_ALL_CONSUMER_OFFSET],
+            BODIES[RequestCode.GET_ALL_DELAY_OFFSET],
+        )
+        async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
+            sync = MetadataSync(dialer, tables)
+            sync.follow(HERE)
+            tables.log_end = 8_999
+            await sync.round()
+            await sync.round()
+            assert progress not in tables.taken
+            assert asked.count(RequestCode.GET_ALL_DELAY_OFFSET) == 1
+            tables.log_end = 9_000  # where the master's log ended after it was asked
+            await sync.round()
+            assert tables.taken.count(progress) == 1
+            assert asked.count(RequestCode.GET_ALL_DELAY_OFFSET) == 1
+            await sync.round()
+            assert tables.taken.count(progress) == 2
+            assert asked.index(RequestCode.GET_ALL_DELAY_OFFSET) < asked.index(
+                RequestCode.GET_BROKER_RUNTIME_INFO
+            )
 
     run_virtual(main)
 

@@ -15,10 +15,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from orbitmq.broker.leadership import GroupRole
 from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.state import State
 from orbitmq.errors import InvalidInput
+from orbitmq.message.names import TRANSACTION_GROUP
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.replication.elected_primary import ElectedPrimary
@@ -313,16 +316,31 @@ class _Tables:
         self._state.groups.take(table)
 
     def take_offsets(self, table: ConsumerOffsetTable) -> Sequence[OwnOffset]:
+        table = _of_transactions(table, wanted=False)
         return [OwnOffset(*own) for own in self._state.offsets.take(table)]
 
     def returned(self, own: OwnOffset) -> None:
         self._state.offsets.returned(*own)
 
-    def take_delay_offsets(self, table: DelayOffsetTable) -> None:
-        self._state.delays.take(table)
+    def has_log_before(self, end: int) -> bool:
+        return self._state.store.log.end >= end
+
+    def take_progress(self, offsets: ConsumerOffsetTable, delays: DelayOffsetTable) -> None:
+        self._state.offsets.take(_of_transactions(offsets, wanted=True))
+        self._state.delays.take(delays)
 
     def take_request_modes(self, table: RequestModeTable) -> None:
         self._state.request_modes.take(table)
+
+
+def _of_transactions(table: ConsumerOffsetTable, *, wanted: bool) -> ConsumerOffsetTable:
+    """Return the part of a table that says how far transactions were ended, or all the rest."""
+    part = {
+        key: offsets
+        for key, offsets in table.offset_table.items()
+        if key.endswith(f"@{TRANSACTION_GROUP}") is wanted
+    }
+    return replace(table, offset_table=part)
 
 
 def _say_what_is_promised(replicas: int) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    every 10 s ─▶ topics ─▶ groups ─▶ consumer offsets ─▶ delay offsets ─▶ request modes
+    every 10 s ─▶ topics ─▶ groups ─▶ consumer offsets ─▶ progress of delivery ─▶ request modes
                                             │
                                             └─▶ offsets that were committed here, while the master
                                                 was gone, and are further than its own: sent back
@@ -69,8 +69,11 @@ class MasterTables(Protocol):
     def returned(self, own: OwnOffset) -> None:
         """Note that the master has taken an offset."""
 
-    def take_delay_offsets(self, table: DelayOffsetTable) -> None:
-        """Replace the progress of delay levels."""
+    def has_log_before(self, end: int) -> bool:
+        """Return whether the log here goes as far."""
+
+    def take_progress(self, offsets: ConsumerOffsetTable, delays: DelayOffsetTable) -> None:
+        """Replace how far the master has delivered, of delay levels and of transactions."""
 
     def take_request_modes(self, table: RequestModeTable) -> None:
         """Replace how groups read topics."""
@@ -86,6 +89,7 @@ class MetadataSync:
         self._known = asyncio.Event()
         self._asked: set[str] = set()
         self._round_at = 0.0
+        self._delivered: tuple[int, ConsumerOffsetTable, DelayOffsetTable] | None = None
         self._soon: asyncio.TimerHandle | None = None
         self.address: Address | None = None
         """Where clients reach the master."""
@@ -97,6 +101,7 @@ class MetadataSync:
         """Ask the master at an address from now on."""
         if address != self.address:
             self.address = address
+            self._delivered = None
             self._known.set()
 
     def ask_for(self, topic: str) -> None:
@@ -143,7 +148,7 @@ class MetadataSync:
 
     async def round(self) -> None:
         """Take all tables over once; failures are logged."""
-        for step in (self._topics, self._groups, self._offsets, self._delays, self._modes):
+        for step in (self._topics, self._groups, self._offsets, self._progress, self._modes):
             try:
                 await step()
             except OrbitError as error:
@@ -167,8 +172,7 @@ class MetadataSync:
         self._tables.take_groups(await self._ask(SubscriptionGroupTable, GetAllSubscriptionGroup()))
 
     async def _offsets(self) -> None:
-        code = RequestCode.GET_ALL_CONSUMER_OFFSET
-        for own in self._tables.take_offsets(await self._ask(ConsumerOffsetTable, code=code)):
+        for own in self._tables.take_offsets(await self._consumer_offsets()):
             await self._request(
                 UpdateConsumerOffset(
                     consumer_group=own.group,
@@ -179,9 +183,23 @@ class MetadataSync:
             )
             self._tables.returned(own)
 
-    async def _delays(self) -> None:
-        code = RequestCode.GET_ALL_DELAY_OFFSET
-        self._tables.take_delay_offsets(await self._ask(DelayOffsetTable, code=code))
+    async def _progress(self) -> None:
+        """Take over how far the master has delivered, once the log here has what was delivered.
+
+        If the master were lost before, nobody would deliver it again.
+        """
+        if self._delivered is None:
+            offsets = await self._consumer_offsets()
+            delays = await self._ask(DelayOffsetTable, code=RequestCode.GET_ALL_DELAY_OFFSET)
+            known = await self.log_range()  # after the tables: they know of nothing behind it
+            self._delivered = (0 if known is None else known.end, offsets, delays)
+        end, offsets, delays = self._delivered
+        if self._tables.has_log_before(end):
+            self._tables.take_progress(offsets, delays)
+            self._delivered = None
+
+    async def _consumer_offsets(self) -> ConsumerOffsetTable:
+        return await self._ask(ConsumerOffsetTable, code=RequestCode.GET_ALL_CONSUMER_OFFSET)
 
     async def _modes(self) -> None:
         code = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
