@@ -78,6 +78,7 @@ def here(kind: str, rows: Iterable[Result], warm_ups: Iterable[WarmUp]) -> Run:
             "Python": platform.python_version(),
             "uvloop": _package("uvloop"),
             "msgspec": _package("msgspec"),
+            "isal": _package("isal"),
             "Java": _java(),
             "RocketMQ": JAVA_VERSION,
             "compiled kernel": _NONE

@@ -8,13 +8,16 @@ ANYTHING = frozenset({"*"})
 
 # A room may import itself, EVERYBODY, and what stands here. A dotted entry opens only that part:
 # Spark tasks may use `net.blocking`, and nothing else of net.
-EVERYBODY: frozenset[str] = frozenset({"errors", "settings", "java_keys", "kernel", "version"})
+EVERYBODY: frozenset[str] = frozenset(
+    {"errors", "settings", "checksum", "java_keys", "kernel", "version"}
+)
 _SEAMS = frozenset({"clock", "randomness", "threads"})
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # what everything stands on
     "errors": frozenset(),
     "settings": frozenset(),
     "java_keys": frozenset(),
+    "checksum": frozenset(),
     "kernel": frozenset(),
     "version": frozenset(),
     "clock": frozenset(),

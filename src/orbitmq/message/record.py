@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
-from zlib import crc32
 
 import msgspec
 
+from orbitmq.checksum import crc32
 from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
 from orbitmq.message.buffer import Buffer

@@ -1,12 +1,12 @@
 """One record in a buffer: single fields read in place, or the whole message."""
 
-import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from orbitmq.checksum import crc32
 from orbitmq.errors import CompressionFailed, CorruptRecord
 from orbitmq.message import flags, properties
 from orbitmq.message.compression import MAX_BODY_BYTES, CompressionType, decompress
@@ -230,7 +230,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         """
         start, end, body_start, body_end, _, topic_end = self._row()
         body = self.buffer[body_start:body_end]
-        if body and zlib.crc32(body) & SIGN_CLEARED != self.body_crc:
+        if body and crc32(body) & SIGN_CLEARED != self.body_crc:
             return False
         properties_start = topic_end + PROPERTIES_LENGTH_SIZE
         return not crc_property or seal_agrees(self.buffer, start, properties_start, end)

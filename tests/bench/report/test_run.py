@@ -58,7 +58,7 @@ def test_a_run_says_whether_the_kernel_was_in_use(monkeypatch: pytest.MonkeyPatc
 
 def test_the_machine_and_its_software_are_noted() -> None:
     run = here("quick", [], [])
-    software = {"Python", "uvloop", "msgspec", "Java", "RocketMQ", "compiled kernel"}
+    software = {"Python", "uvloop", "msgspec", "Java", "RocketMQ", "isal", "compiled kernel"}
     assert set(run.versions) == software
     assert run.machine["cores"]
     assert run.machine["kernel"]

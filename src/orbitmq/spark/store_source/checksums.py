@@ -1,11 +1,11 @@
 """Compares the checksums of thousands of records, as ``store.log.record_rows`` does for one."""
 
 from typing import Final
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orbitmq.checksum import crc32
 from orbitmq.message import properties
 from orbitmq.message.record import CRC_PROPERTY_SIZE, SIGN_CLEARED, seal_agrees
 from orbitmq.spark.store_source.heads import Bools, Bytes, Heads, Places

@@ -6,8 +6,8 @@ A row is a plain tuple and not a class, because this runs once for every record 
 import enum
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from orbitmq.checksum import crc32
 from orbitmq.message import flags
 from orbitmq.message.record import (
     BLANK_SIZE,
