@@ -26,6 +26,8 @@ PACE_MS = 30
 """Between messages: they flow all the time, and are not a load."""
 START_SECONDS = 240
 """For Java, Spark and the first batch, on a machine that does other things as well."""
+END_SECONDS = START_SECONDS * (1 + KILLS // 10)
+"""The same, and for the batches that kills have left."""
 
 
 class Driver:
@@ -65,7 +67,7 @@ class Driver:
         self._process.wait()
 
     def end(self) -> int:
-        return self._process.wait(START_SECONDS)
+        return self._process.wait(END_SECONDS)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,17 @@ from orbitmq.spark.jobs.archiving.store_feed import by_topic, store_feed
 from orbitmq.spark.jobs.sources import Span, Store, rows
 from orbitmq.spark.locations.location import Location
 from orbitmq.spark.store_source.schema import STORE_COLUMNS
+from tests.interop.waiting import until
+
+
+def wait_for_entries(spark: SparkSession, store: Store) -> None:
+    """Wait until queues in files have all messages: the codes of tags come from there."""
+
+    def are_written() -> bool:
+        codes = rows(spark, store, ["queue_tag_code"])  # planned anew: a frame stays as it was
+        return codes.where("queue_tag_code IS NULL").isEmpty()
+
+    until(are_written, what="queues are written")
 
 
 def test_a_store_with_a_live_broker(spark: SparkSession, tmp_path: Path) -> None:
@@ -27,9 +38,11 @@ def test_a_store_with_a_live_broker(spark: SparkSession, tmp_path: Path) -> None
         for number in range(60):
             topic = ("orders", "refunds", "orders")[number % 3]
             producer.send(Message(topic, b"%d" % number, keys=[f"o-{number}"], tags="paid"))
+        wait_for_entries(spark, store)
         first = archive(spark, store, to)
         assert archive(spark, store, to).run is None
         producer.send(Message("orders", b"late"))
+        wait_for_entries(spark, store)
         second = archive(spark, store, to)
         some = archive(spark, Store(store.directory, ("refunds",)), str(tmp_path / "some"))
     assert (first.rows, second.rows, some.rows) == (60, 1, 20)
