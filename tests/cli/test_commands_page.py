@@ -91,7 +91,13 @@ def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def run(typed: str, capsys: pytest.CaptureFixture[str]) -> str:
     """Run a command line, and return its output; only pipes need a shell."""
     if "|" in typed:
-        ran = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            ["sh", "-c", typed],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return ran.stdout + ran.stderr
     main(shlex.split(typed)[1:])
     printed = capsys.readouterr()
