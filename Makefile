@@ -12,6 +12,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml requirements/dev.lock
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("orbitmq needs Python 3.11 or later; name one: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@echo 'Installing into .venv, once: this takes some minutes.'
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install -r requirements/dev.lock
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install --no-deps --editable .

@@ -38,12 +38,10 @@ def test_errors_have_no_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "the following arguments are required: COMMAND; see orbitmq --help"),
-        (["topic"], "the following arguments are required: COMMAND; see orbitmq topic --help"),
         (["store", "verify"], "arguments are required: DIR; see orbitmq store verify --help"),
         (
             ["topic", "create", "x", "--queues", "y"],
-            "--queues: invalid int value: 'y'; see orbitmq",
+            "orbitmq: --queues is 'y'; it must be a number; see orbitmq topic create --help",
         ),
         (["up", "now"], "unrecognized arguments: now; see orbitmq up --help"),
         (["topc", "list"], "'topc' is no command of orbitmq; did you mean topic? See orbitmq"),
@@ -60,6 +58,25 @@ def test_wrong_arguments_take_one_line(
     assert printed.err.startswith("orbitmq: ")
     assert expected in printed.err
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "  orbitmq send orders hello  "),
+        (["topic"], "show which brokers have the queues of a topic"),
+        (["broker", "config"], "    set "),
+        (["pipeline"], "    archive "),
+    ],
+)
+def test_a_family_without_a_command_shows_those_it_has(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(" ".join(["usage: orbitmq", *arguments]))
+    assert expected in printed.err
 
 
 def test_no_progress_bar_without_a_terminal(tmp_path: Path) -> None:

@@ -33,6 +33,15 @@ def test_an_error_as_json_says_what_a_script_decides_by(
     }
 
 
+def test_a_nameserver_that_is_not_there_comes_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["topic", "list", "--nameserver", "127.0.0.1:1"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("orbitmq: no nameserver answers: no connection to 127.0.0.1:1: ")
+    assert told.endswith("; --nameserver or NAMESRV_ADDR names others\n")
+
+
 def test_a_warning_is_a_line_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "accessKey", "--set", "acessKey=alice"]) == 0
     says = "--set: acessKey is not known here and has no effect; did you mean accessKey?"

@@ -29,6 +29,12 @@ def test_a_code_without_a_class_is_a_plain_broker_error() -> None:
     assert str(error) == "the server answered 604: (no remark)"
 
 
+def test_what_no_single_server_answered_is_told_without_one() -> None:
+    error = errors.GroupNotFound(26, "no broker has group billing")
+    assert str(error) == "no broker has group billing"
+    assert error.code == 26
+
+
 def test_two_errors_never_stand_for_one_code() -> None:
     codes = [e.default_code for e in ALL.values() if issubclass(e, BrokerError) and e.default_code]
     assert len(codes) == len(set(codes)) == len(BrokerError.by_code)

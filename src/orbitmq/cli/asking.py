@@ -51,7 +51,8 @@ def ask(arguments: argparse.Namespace, work: Callable[[Admin], Awaitable[T]]) ->
 
 def family(command: argparse.ArgumentParser) -> "Family":
     """Return where the commands of a family are added."""
-    return command.add_subparsers(metavar="COMMAND", required=True)
+    command.set_defaults(run=None)  # of `orbitmq broker config`: not to run a broker
+    return command.add_subparsers(metavar="COMMAND")
 
 
 def add_command(

@@ -10,13 +10,14 @@ import argparse
 import difflib
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
-from orbitmq.cli.problems import tell, tell_bug
+from orbitmq.cli.problems import FAILED, tell, tell_bug
 from orbitmq.errors import InvalidInput, OrbitError
 from orbitmq.version import VERSION
 
@@ -25,6 +26,8 @@ __all__ = ["main", "parser"]
 log = logging.getLogger("orbitmq.cli")
 
 _DEBUG: Final = "--debug"
+_NO_NUMBER: Final = re.compile(r"^argument (.+): invalid (?:int|float) value: (.+)$")
+"""What argparse says of a word where a number is due, in the names of Python's types."""
 
 
 class _Command(NamedTuple):
@@ -138,7 +141,7 @@ class _Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        raise _wrong_arguments(message, self.prog)
+        raise _wrong_arguments(_NO_NUMBER.sub(r"\1 is \2; it must be a number", message), self.prog)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is no choice, with the nearest one; argparse lists all of them."""
@@ -186,7 +189,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         formatter_class=_Overview,
     )
     reader.add_argument("--version", action="version", version=f"orbitmq {VERSION}")
-    commands = reader.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    commands = reader.add_subparsers(metavar="COMMAND", title="commands")
     for name, (module, purpose) in _COMMANDS.items():
         command = commands.add_parser(name, help=purpose)
         if only in (None, name):
@@ -251,6 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     if hasattr(parsed, "run_with_parser"):  # it is about all commands
         status: int = parsed.run_with_parser(parsed, parser())
+    elif getattr(parsed, "run", None) is None:  # a family such as `orbitmq topic`, and no more
+        parsed.parser.print_help(sys.stderr)
+        status = FAILED
     else:
         status = parsed.run(parsed)
     return status

@@ -11,7 +11,7 @@ import traceback
 from typing import Final
 
 from orbitmq.cli.render import Line, shown
-from orbitmq.errors import OrbitError
+from orbitmq.errors import NameserversFailed, OrbitError
 
 __all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing", "warn"]
 
@@ -21,6 +21,10 @@ MISSING: Final = 1
 """That of a command that did its work, and found nothing."""
 BUG: Final = 70
 """That of a command that met an error which orbitmq did not foresee (EX_SOFTWARE)."""
+
+_NO_NAMESERVER: Final = (
+    "orbitmq up starts one here, with a broker; --nameserver or NAMESRV_ADDR names others"
+)
 
 
 def tell(
@@ -81,4 +85,6 @@ def _text(error: Exception) -> str:
     A note that repeats the error, with the name of the broker, is left out.
     """
     notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(str(error))]
+    if isinstance(error, NameserversFailed):
+        notes.append(_NO_NAMESERVER)
     return " ".join("; ".join([str(error), *notes]).split())

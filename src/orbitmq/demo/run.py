@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from importlib import import_module
@@ -273,7 +274,21 @@ def _show_what_is_left(home: Path, measured: Measured) -> None:
     say(f"{store}: the broker's files, in RocketMQ's format.")
     say("To serve them again:")
     say("")
+    for command in _commands_found(Path(sys.prefix), Path.cwd(), shutil.which("orbitmq")):
+        say(f"  {command}")
     say(f"  orbitmq up --store {store}")
     say(f"  orbitmq consume {TOPIC} --from beginning --until-caught-up")
     say("")
     say("Then the README, or docs/start.md: a service of your own in five minutes.")
+
+
+def _commands_found(environment: Path, here: Path, found: str | None) -> list[str]:
+    """Return what to type first, so that a shell finds ``orbitmq``; ``make demo`` needs it.
+
+    >>> _commands_found(Path("/clone/.venv"), Path("/clone"), None)
+    ['. .venv/bin/activate']
+    >>> _commands_found(Path("/clone/.venv"), Path("/clone"), "/usr/bin/orbitmq")
+    []
+    """
+    is_needed = found is None and environment.is_relative_to(here)
+    return [f". {environment.relative_to(here)}/bin/activate"] if is_needed else []

@@ -24,12 +24,12 @@ _ACL_EXCEPTION: Final = "org.apache.rocketmq.acl."
 
 
 class BrokerError(OrbitError):
-    r"""A server answered with an error code.
+    r"""A server answered with an error code, or several answers together amount to one.
 
     Attributes:
         code: RocketMQ's response code.
         remark: the text of the answer.
-        address: the server, as ``host:port``.
+        address: the server, as ``host:port``; empty: the remark says what several answered.
 
     >>> BrokerError.of(17, "No topic route info\nsee below", address="127.0.0.1:9876")
     TopicNotFound('127.0.0.1:9876 answered 17: No topic route info see below')
@@ -45,7 +45,8 @@ class BrokerError(OrbitError):
 
     def __init__(self, code: int, remark: str | None, *, address: str = "") -> None:
         text = " ".join((remark or "(no remark)").splitlines())  # Java's have several lines
-        super().__init__(f"{address or 'the server'} answered {code}: {text}")
+        is_ours = remark is not None and not address  # what the client concludes, as a sentence
+        super().__init__(text if is_ours else f"{address or 'the server'} answered {code}: {text}")
         self.code = code
         self.remark = remark
         self.address = address

@@ -46,7 +46,7 @@ def test_what_was_done_as_json(shop: Shop) -> None:
         ("group update nobody --retries 1", "no broker has group nobody"),
         ("group delete nobody", "no broker has group nobody"),
         ("group create billing --retries -1", "--retries is -1; it must be 0 or more"),
-        ("group create billing --retries many", "invalid int value: 'many'"),
+        ("group create billing --retries many", "--retries is 'many'; it must be a number"),
         ("group create 'a b'", "a b"),
         ("group create x --on nowhere", "no cluster and no broker is named nowhere"),
     ],

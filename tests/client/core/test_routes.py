@@ -231,7 +231,7 @@ def test_a_silent_nameserver_leaves_time_to_ask_the_others(silent: int, topic: s
 
 def test_no_answer_at_all_is_another_error() -> None:
     async def story(_scene: Scene, routes: Routes) -> None:
-        with pytest.raises(NameserversFailed, match="names-1:9876: no connection"):
+        with pytest.raises(NameserversFailed, match="answers: no connection to names-1:9876"):
             await routes.publish_route("orders")
 
     with_routes(story, up=0)

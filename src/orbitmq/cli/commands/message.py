@@ -34,7 +34,7 @@ _FOREVER_MS: Final = 2**63 - 1
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq message``."""
-    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    commands = command.add_subparsers(metavar="COMMAND")
     ends = "0 found, 1 not found, 2 the cluster can't be asked"
     view = commands.add_parser(
         "view",

@@ -42,7 +42,7 @@ class Drained(NamedTuple):
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq outbox``."""
-    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    commands = command.add_subparsers(metavar="COMMAND")
     show = commands.add_parser(
         "show",
         help="show the messages in an outbox",

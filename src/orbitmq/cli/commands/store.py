@@ -25,7 +25,7 @@ _DAMAGES_SHOWN: Final = 20
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq store``."""
-    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    commands = command.add_subparsers(metavar="COMMAND")
     for name, run, purpose in (
         ("inspect", _inspect, "show the contents of a store: topics, queues, times, disk use"),
         ("verify", _verify, "read all of a store and report damage"),

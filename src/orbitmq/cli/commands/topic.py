@@ -30,7 +30,7 @@ _PERMISSIONS: Final = {"r": 4, "w": 2, "rw": 6}
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq topic``."""
-    commands = command.add_subparsers(metavar="COMMAND", required=True)
+    commands = command.add_subparsers(metavar="COMMAND")
     _add_create(commands)
     _add_list(commands)
     route = commands.add_parser(

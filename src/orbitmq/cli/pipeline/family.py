@@ -41,6 +41,6 @@ _JOBS: Final[tuple[_Job, ...]] = (
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq pipeline``."""
-    commands = command.add_subparsers(metavar="JOB", required=True)
+    commands = command.add_subparsers(metavar="JOB")
     for job in _JOBS:
         job.add_command(commands)

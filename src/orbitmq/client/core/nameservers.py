@@ -133,7 +133,10 @@ class Nameservers:
                 return await self.ask(address, header, body, timeout_ms=timeout_ms, code=code)
             except OrbitError as error:
                 answers[str(address)] = str(error)
-        errors = "; ".join(f"{address}: {error}" for address, error in answers.items())
+        errors = "; ".join(
+            error if address in error else f"{address}: {error}"
+            for address, error in answers.items()
+        )
         raise NameserversFailed(f"no nameserver answers: {errors}", answers=answers)
 
     def _turn_from(self, address: Address) -> None:

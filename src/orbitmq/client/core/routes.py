@@ -389,7 +389,7 @@ def _in_order(data: TopicRouteData) -> TopicRouteData:
 def _text(result: _Lookup) -> str:
     """Return the answers in one line; further lines of a remark only give advice."""
     lines = (
-        text if text.startswith(address) else f"{address}: {text}"
+        text if address in text else f"{address}: {text}"
         for address, text in result.answers.items()
     )
     return "; ".join(line.partition("\n")[0].rstrip(". ") for line in lines)

@@ -75,11 +75,11 @@ def test_the_cause_decides_about_the_type(
 
 
 def test_the_text_lists_different_attempts_and_no_body() -> None:
-    causes = [BrokerError.of(2, "[OVERLOAD]"), ConnectFailed("connection refused")]
+    causes = [BrokerError.of(2, "[OVERLOAD]", address="b:1"), ConnectFailed("connection refused")]
     text = str(failure(PREPARED, causes[1], attempts(*causes), SPENT, took_ms=140))
     assert text == (
         "send 7F01 to orders failed after 140 ms; "
-        "broker-a queue 2 after 0 ms, for 40 ms: BrokerBusy: the server answered 2: [OVERLOAD]; "
+        "broker-a queue 2 after 0 ms, for 40 ms: BrokerBusy: b:1 answered 2: [OVERLOAD]; "
         "broker-a queue 2 after 100 ms, for 40 ms: ConnectFailed: connection refused"
     )
 
