@@ -15,6 +15,7 @@ from orbitmq.errors import ConsensusFailed, InvalidInput
 from orbitmq.message.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from orbitmq.randomness import SeededRandomness
 from orbitmq.settings import from_arguments
+from orbitmq.store.disk.durable import make_durable_directory, read_file, replace_file
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.offset import (
     QueryConsumerOffset,
@@ -382,6 +383,40 @@ def test_a_broker_that_can_t_begin_as_master_leaves_it_to_another(
 
     run(story)
     assert "takes part in no election any more: can't listen on" in caplog.text
+
+
+def test_of_two_processes_with_one_id_only_the_newer_counts_for_the_master(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "orbitmq.replication")
+
+    async def story(group: Group) -> None:
+        first, older = await group.start(2)
+        newer = group.nodes[2]
+        await group.send_many(first, "a")
+        path = "orbitmq-data/brokerIdentity"
+        identity = read_file(older.disk, path)
+        assert identity is not None
+        make_durable_directory(newer.disk, "orbitmq-data")
+        replace_file(newer.disk, path, identity)
+        await newer.start()
+        assert older.elected is not None
+        await group.until(lambda: older.elected._inside is None)  # type: ignore[union-attr]
+        await group.until(lambda: newer.log_end == first.log_end)
+        assert "another process runs with the id 2 of this broker; this one ser" in caplog.text
+        caplog.clear()
+        await group.clock.sleep(10)
+        assert "is broker 2" not in caplog.text  # they would replace each other's connections
+        await group.until(lambda: first.in_sync == (1, 2))
+        await group.send_many(first, "b")
+        await group.clock.sleep(30)  # a nameserver keeps the older for as long as it is registered
+        assert (await group.route())[2] == str(newer.address)
+        await older.stop()
+        first.kill()
+        await group.until(lambda: newer.leads)
+        assert await group.read(newer) == group.acknowledged
+
+    run(story)
 
 
 def test_what_a_replaced_master_has_alone_is_saved_and_cut_off() -> None:

@@ -15,7 +15,8 @@ transactions, deduplication) always comes from the log and the tables, in one wa
 While nobody is master, a slave keeps what it has, and a master refuses messages: by its own clock
 it knows when its lease may have ended (`Member.holds`), so also after the process was stopped for a
 while, or when etcd is away. If a life can't begin, such as for a disk that failed, the broker
-leaves the elections, so that another is elected, and says so.
+leaves the elections, so that another is elected, and says so. If another process has its identity,
+its life ends, too.
 """
 
 import asyncio
@@ -118,7 +119,7 @@ class ElectedBroker:
         await self.member.join()
         await self._begin(None)
         self._tasks = [
-            asyncio.create_task(self._take_part(self.member.run())),
+            asyncio.create_task(self._take_part(self._run_member())),
             asyncio.create_task(self._take_part(self._change_roles())),
         ]
 
@@ -174,6 +175,23 @@ class ElectedBroker:
             for task in self._tasks:
                 if task is not asyncio.current_task():
                     task.cancel()
+            await self.member.leave()
+
+    async def _run_member(self) -> None:
+        """Take part in elections; end the inside if another process has this identity.
+
+        As a slave it would tell the master what its own log has, under the id of the other: a send
+        would be acknowledged that the other lacks, which may be elected.
+        """
+        await self.member.run()
+        changes = self._tasks[1]
+        changes.cancel()
+        await asyncio.gather(changes, return_exceptions=True)
+        try:
+            if self._inside is not None:
+                await self._inside.close()
+                self._inside = None
+        finally:
             await self.member.leave()
 
     async def _change_roles(self) -> None:

@@ -232,7 +232,7 @@ class Member:
         wait_s = self.settings().beat_ms / 1_000
         if decision.step is Step.STOP:
             self._stopped = True
-            log.critical("%s; this one takes part in no election any more", decision.why)
+            log.critical("%s; this one serves nothing any more, so stop it", decision.why)
         elif decision.step in (Step.BID, Step.CLAIM) and self._place().is_learner:
             decision = Decision(Step.WAIT, view.state, "it is a learner (asyncLearner)")
         elif decision.step is Step.BID:
@@ -262,7 +262,8 @@ class Member:
             now = Standing(state, view.master)
         else:
             now = Standing(state)
-            self._say(f"no master: {decision.step.value}, {decision.why}")
+            if decision.step not in (Step.CLAIM, Step.STOP):  # which are said already
+                self._say(f"no master: {decision.step.value}, {decision.why}")
         if now != self.standing:
             self.standing = now
             if now.leads or now.master is not None:
