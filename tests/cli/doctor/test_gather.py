@@ -71,6 +71,13 @@ def test_a_silent_nameserver() -> None:
         assert found.says.startswith("nameserver 127.0.0.1:1 does not answer: ")
 
 
+def test_the_port_of_a_broker_given_as_a_nameserver() -> None:
+    with start() as cluster:
+        (found,) = findings(cluster.brokers[0])
+        wrong = "does not answer: it looks like a broker, not a nameserver"
+        assert found.says == f"nameserver {cluster.brokers[0]} {wrong}"
+
+
 def test_brokers_that_lack_a_nameserver_of_the_client() -> None:
     with start() as one, start() as other, Admin(nameserver=one.nameserver) as admin:
         admin.create_topic("orders")

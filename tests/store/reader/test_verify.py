@@ -111,6 +111,30 @@ def test_missing_queues(tmp_path: Path) -> None:
     assert damages[0].reason == "the log has messages 0 to 24, but the queue has no files"
 
 
+def test_queues_of_a_deleted_topic_are_not_missed(tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    shutil.rmtree(f"{directory}/consumequeue/GoldenB")
+    topics = Path(directory) / "config" / "topics.json"
+    topics.parent.mkdir(exist_ok=True)
+    topics.write_text('{"topicConfigTable": {"GoldenA": {}, "GoldenB": {}}}')
+    assert all(
+        where.startswith("consumequeue/GoldenB/") for where, _ in places(verified(directory))
+    )
+    assert verified(directory).is_damaged
+    topics.write_text('{"topicConfigTable": {"GoldenA": {}}}')
+    assert verified(directory).damages == []
+
+
+def test_a_list_of_topics_that_can_not_be_read_is_damage(tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    topics = Path(directory) / "config" / "topics.json"
+    topics.parent.mkdir(exist_ok=True)
+    topics.write_text('{"topicConfigTable": ')
+    [damage] = verified(directory).damages
+    assert damage.where == "config/topics.json"
+    assert "can't be read" in damage.reason
+
+
 def test_a_missing_segment_is_missed_by_queues_and_index_too(tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     (Path(directory) / "commitlog" / f"{262144:020d}").unlink()

@@ -28,6 +28,7 @@ from orbitmq.errors import (
     NoRoute,
     OrbitError,
     RemoteProtocolError,
+    RequestNotSupported,
 )
 from orbitmq.message.names import dead_letter_topic
 from orbitmq.net.address import Address
@@ -83,7 +84,9 @@ async def _nameservers(admin: Admin, topic: str | None) -> tuple[NameserverFacts
     for address, brokers in clusters.items():
         route = routes.get(address)
         if isinstance(brokers, OrbitError):
-            found.append(NameserverFacts(address=address, problem=str(brokers)))
+            is_other = isinstance(brokers, RequestNotSupported)
+            said = "it looks like a broker, not a nameserver" if is_other else str(brokers)
+            found.append(NameserverFacts(address=address, problem=said))
         else:
             has_route = None if isinstance(route, OrbitError) else route
             found.append(NameserverFacts(address=address, brokers=brokers, route=has_route))

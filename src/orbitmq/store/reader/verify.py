@@ -4,11 +4,12 @@ Nothing is changed. Log, queues and index are read independently and then compar
 be verified; the log is read first, so that queues and index can only be newer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
 
+from orbitmq.errors import StoreError
 from orbitmq.message import batch, flags, properties
 from orbitmq.message.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from orbitmq.message.record_view import RecordView
@@ -28,6 +29,7 @@ from orbitmq.store.reader.index_reader import IndexFile, IndexHeader, index_file
 from orbitmq.store.reader.inspect import DamageList, Progress, is_queued, late_queue, messages_in
 from orbitmq.store.reader.queue_reader import AnyEntry, BatchQueueReader, QueueReader
 from orbitmq.store.reader.reader import QueueName, StoreReader
+from orbitmq.store.reader.topics_file import TOPICS_PATH, stored_topics
 
 __all__ = ["Verdict", "verify"]
 
@@ -138,12 +140,23 @@ class _Verification:
         return checked
 
     def compare_log_with_queues(self) -> None:
-        """Report queues without entries for messages in the log."""
+        """Report queues without entries for messages in the log.
+
+        A topic that was deleted has no queue files; its messages stay in the log until their file
+        is old.
+        """
+        kept = self._topics()
         for (topic, queue_id), (least, most) in sorted(self._in_log.items()):
             name = QueueName(str(topic, "utf-8", "replace"), queue_id)
             low, high = self.bounds.get(name, (0, 0))
             queue = self._reader.queue(*name)
             if name not in self.bounds:
+                if (
+                    kept is not None
+                    and name.topic not in kept
+                    and not name.topic.startswith(LMQ_PREFIX)
+                ):
+                    continue
                 reason = f"the log has messages {least} to {most - 1}, but the queue has no files"
             elif most > high:
                 reason = f"the log has messages up to {most - 1}, but the queue ends at {high - 1}"
@@ -155,6 +168,14 @@ class _Verification:
             is_batch = isinstance(queue, BatchQueueReader)
             end = queue.written_end if is_batch else min(most, high)
             self.damages.add(Damage(end * queue.entry_size, reason, 0, where=queue.where))
+
+    def _topics(self) -> Collection[str] | None:
+        """Return the topics that were not deleted; None if the store does not tell."""
+        try:
+            return stored_topics(self._reader.disk, self._reader.directory)
+        except StoreError as error:
+            self.damages.add(Damage(0, str(error), 0, where=TOPICS_PATH))
+            return None
 
     def check_index_files(self) -> list[int]:
         """Check the entries of each index file; return how many each one has."""

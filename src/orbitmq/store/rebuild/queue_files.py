@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from orbitmq.errors import StoreError
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk
-from orbitmq.store.disk.durable import read_file
 from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, path_join
 from orbitmq.store.queues.batch_queue import BatchQueue
 from orbitmq.store.queues.consume_queues import ConsumeQueues, HasBatchQueues
+from orbitmq.store.reader.topics_file import stored_topics
 from orbitmq.store.rebuild.log_parts import QueuePart, places_of
 from orbitmq.store.recovery.queue_restore import QueueRestore
 from orbitmq.store.settings import StoreSettings, delay_levels
@@ -76,14 +75,6 @@ def make_queues(
         yield MadeQueue(queue.topic, queue.queue_id, path, begin, end, entries, is_batch)
 
 
-class _Topic(msgspec.Struct):
-    attributes: dict[str, str] = {}
-
-
-class _Topics(msgspec.Struct, rename="camel"):
-    topic_config_table: dict[str, _Topic] = {}
-
-
 def topics_with_batches(disk: Disk, store: str, seen: Iterable[str]) -> frozenset[str]:
     """Return the topics with batch queues, by the ``config/topics.json`` of a store.
 
@@ -93,13 +84,6 @@ def topics_with_batches(disk: Disk, store: str, seen: Iterable[str]) -> frozense
     Raises:
         StoreError: the file can't be read.
     """
-    path = path_join(store, "config", "topics.json")
-    try:
-        text = read_file(disk, path) or b"{}"
-        known = msgspec.json.decode(text, type=_Topics).topic_config_table
-    except (ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{path} can't be read: {error}; mend it, or move it away", path=path
-        ) from error
+    known = stored_topics(disk, store) or {}
     typed = (name for name, one in known.items() if one.attributes.get("queue.type") == "BatchCQ")
     return frozenset([*typed, *(name for name in seen if name not in known)])
