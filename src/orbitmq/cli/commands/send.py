@@ -187,7 +187,8 @@ class _To:
 async def _send_one(to: _To, message: Message, *, as_json: bool) -> int:
     async with to.producer:
         receipt = await to.send(message)
-    for line in [_json(receipt)] if as_json else receipt_lines(receipt):
+    has_place = not (message.delay_level or message.delay or message.deliver_at)
+    for line in [_json(receipt)] if as_json else receipt_lines(receipt, has_place=has_place):
         print(line)
     return _status([receipt])
 
@@ -260,12 +261,16 @@ def _json(receipt: SendReceipt) -> str:
     return json_line({"status": rest.pop("status").value, **place, **rest})
 
 
-def receipt_lines(receipt: SendReceipt) -> Iterator[str]:
-    """Yield what is printed after one message was sent."""
+def receipt_lines(receipt: SendReceipt, *, has_place: bool = True) -> Iterator[str]:
+    """Yield what is printed after one message was sent.
+
+    Without ``has_place`` the message waits, and the offset is that of where it waits.
+    """
     queue = receipt.queue
+    place = f", offset {receipt.queue_offset:,}" if has_place else ""
     yield f"Message    {receipt.message_id}"
     yield f"Status     {receipt.status.value}"
-    yield f"Queue      {queue.broker_name} {queue.queue_id}, offset {receipt.queue_offset:,}"
+    yield f"Queue      {queue.broker_name} {queue.queue_id}{place}"
 
 
 def total_line(count: int, topic: str, took_ms: int) -> str:
