@@ -379,6 +379,8 @@ def test_a_broker_that_can_t_begin_as_master_leaves_it_to_another(
         await group.until(lambda: third.leads)
         await group.send_many(third, "b")
         assert await group.read(third) == group.acknowledged
+        assert second.elected is not None
+        assert "no election any more: can't listen on" in str(await second.elected.ended())
         await port.close()
 
     run(story)
@@ -404,6 +406,7 @@ def test_of_two_processes_with_one_id_only_the_newer_counts_for_the_master(
         await group.until(lambda: older.elected._inside is None)  # type: ignore[union-attr]
         await group.until(lambda: newer.log_end == first.log_end)
         assert "another process runs with the id 2 of this broker; this one ser" in caplog.text
+        assert "another process runs" in str(await older.elected.ended())
         caplog.clear()
         await group.clock.sleep(10)
         assert "is broker 2" not in caplog.text  # they would replace each other's connections

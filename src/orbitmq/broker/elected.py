@@ -16,7 +16,8 @@ While nobody is master, a slave keeps what it has, and a master refuses messages
 it knows when its lease may have ended (`Member.holds`), so also after the process was stopped for a
 while, or when etcd is away. If a life can't begin, such as for a disk that failed, the broker
 leaves the elections, so that another is elected, and says so. If another process has its identity,
-its life ends, too.
+its life ends, too. ``ended`` then has the owner end the process: one that does nothing would look
+alive to whatever restarts processes.
 """
 
 import asyncio
@@ -90,6 +91,8 @@ class ElectedBroker:
             self.member.store, prefix=failover.etcd_key_prefix, cluster=broker.broker_cluster_name
         )
         self._changed = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._why_ended = OrbitError("another process runs with the id of this broker")
         self._tasks: list[asyncio.Task[None]] = []
         self._inside: Broker | None = None
         self._last_place = LogPlace("", "", 0, 0)
@@ -132,6 +135,11 @@ class ElectedBroker:
             raise OrbitError("the role of the broker is being changed; reload them again")
         self._inside.reload(properties)
 
+    async def ended(self) -> OrbitError:
+        """Return why this broker can't go on, when it is so; then close it."""
+        await self._ended.wait()
+        return self._why_ended
+
     async def close(self) -> None:
         """Leave the elections, so that another is elected at once, and stop as `Broker.close`."""
         for task in self._tasks:
@@ -172,6 +180,8 @@ class ElectedBroker:
                 error,
                 exc_info=not isinstance(error, OrbitError),
             )
+            self._why_ended = OrbitError(f"it takes part in no election any more: {error}")
+            self._ended.set()
             for task in self._tasks:
                 if task is not asyncio.current_task():
                     task.cancel()
@@ -193,6 +203,7 @@ class ElectedBroker:
                 self._inside = None
         finally:
             await self.member.leave()
+            self._ended.set()
 
     async def _change_roles(self) -> None:
         while True:

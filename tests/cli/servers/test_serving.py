@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.servers.serving import allow_many_open_files, serve
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, OrbitError
 from tests.cli.running_servers import few_open_files, serving
 
 
@@ -45,6 +45,24 @@ def test_a_signal_while_it_starts_is_not_lost() -> None:
         yield None
 
     assert serve(server, lambda _: "ready", no_reload) == 0
+
+
+def test_a_server_that_cannot_go_on_is_closed_and_its_error_raised() -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[str]:
+        try:
+            yield "broker-a"
+        finally:
+            steps.append("stopped")
+
+    async def ended(name: str) -> OrbitError:
+        return OrbitError(f"{name} takes part in no election any more")
+
+    with pytest.raises(OrbitError, match="broker-a takes part in no election"):
+        serve(server, lambda _: "ready", no_reload, ended=ended)
+    assert steps == ["stopped"]
 
 
 class ClosedTerminal(io.StringIO):

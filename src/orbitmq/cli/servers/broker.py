@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from orbitmq.broker.elected import ElectedBroker
@@ -29,6 +30,7 @@ from orbitmq.cli.servers.serving import (
     recovery_progress,
     serve,
 )
+from orbitmq.errors import OrbitError
 from orbitmq.net.exposure import is_loopback
 from orbitmq.settings import Property, from_arguments, read
 
@@ -47,7 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
             "broker -c broker.conf",
             "broker --set namesrvAddr=10.0.0.1:9876 --set brokerName=broker-b",
         ],
-        status="without COMMAND: 0 stopped by a signal, 2 could not start",
+        status="without COMMAND: 0 stopped by a signal, 2 could not start or go on",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
     command.add_argument(
@@ -69,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = LiveSettings.load(properties, file=arguments.file)
     warn_about_auto_create(settings)
 
-    def make() -> Broker | ElectedBroker:
+    def make() -> AbstractAsyncContextManager[Broker | ElectedBroker]:
         kind = ElectedBroker if settings.failover.enabled else Broker
         return kind(
             settings,
@@ -82,8 +84,16 @@ def _run(arguments: argparse.Namespace) -> int:
         make,
         lambda broker: ready_line(arguments, brokers=[str(broker.advertised)]),
         partial(_reload, arguments),
+        ended=_ended,
         stop_at_eof=arguments.stop_at_eof,
     )
+
+
+async def _ended(broker: Broker | ElectedBroker) -> OrbitError:
+    """Return why a broker can't go on; a broker without elections never ends by itself."""
+    if isinstance(broker, ElectedBroker):
+        return await broker.ended()
+    return await asyncio.Future()
 
 
 async def _reload(arguments: argparse.Namespace, broker: Broker | ElectedBroker) -> None:

@@ -144,16 +144,18 @@ def serve(
     ready: Callable[[S], str],
     reload: Callable[[S], Awaitable[None]],
     *,
+    ended: Callable[[S], Awaitable[OrbitError]] | None = None,
     stop_at_eof: bool = False,
 ) -> int:
     """Run a server until a signal stops it, and return the exit status, 0.
 
     ``make`` is called on the loop; ``ready`` returns the line that is printed when the server has
     started; ``reload`` reads its settings again, after SIGHUP. With ``stop_at_eof`` it also stops
-    when standard input, a pipe, ends: the process at its other end is gone.
+    when standard input, a pipe, ends: the process at its other end is gone. If the server can't go
+    on, ``ended`` returns the error that this raises when the server is closed.
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(make, ready, reload, stop_at_eof))
+        runner.run(_serve(make, ready, reload, ended, stop_at_eof))
     return 0
 
 
@@ -161,6 +163,7 @@ async def _serve(
     make: Callable[[], AbstractAsyncContextManager[S]],
     ready: Callable[[S], str],
     reload: Callable[[S], Awaitable[None]],
+    ended: Callable[[S], Awaitable[OrbitError]] | None,
     stop_at_eof: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -179,9 +182,21 @@ async def _serve(
         await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
     async with make() as server:
         _print_ready(ready(server))
-        reloading = asyncio.create_task(_reload_at_each(reloads, lambda: reload(server)))
+        watches = [asyncio.create_task(_reload_at_each(reloads, lambda: reload(server)))]
+        if ended is not None:
+            watches.append(asyncio.create_task(_raise_when_ended(ended(server), stop)))
         await stop.wait()
-        reloading.cancel()
+        for watch in watches:
+            watch.cancel()
+        for outcome in await asyncio.gather(*watches, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+
+async def _raise_when_ended(ended: Awaitable[OrbitError], stop: asyncio.Event) -> None:
+    error = await ended
+    stop.set()
+    raise error
 
 
 async def _reload_at_each(event: asyncio.Event, reload: Callable[[], Awaitable[None]]) -> None:
