@@ -1,6 +1,7 @@
 """Settings as they load: the property syntax, types, and errors that name file, line and key."""
 
 import enum
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -293,6 +294,14 @@ def test_a_saved_file_keeps_its_mode_its_link_and_the_version_before(tmp_path: P
     assert sorted(one.name for one in tmp_path.iterdir()) == [
         "broker.conf", "real.conf", "real.conf.bak",
     ]  # fmt: skip
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "broker.conf"
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidSetting, match="no regular file"):
+        save(str(pipe), {"queues": "8"})
+    assert pipe.is_fifo()
 
 
 def test_a_file_that_can_not_be_saved_is_an_error_and_stays(tmp_path: Path) -> None:

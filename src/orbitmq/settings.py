@@ -222,6 +222,8 @@ def save(path: str, changes: Mapping[str, str]) -> None:
     """
     real = os.path.realpath(path)  # a link stays a link
     try:
+        if not stat.S_ISREG(os.stat(real).st_mode):  # a new file would take the place of a device
+            raise InvalidSetting(f"{path} is no regular file, so changes can't be saved", file=path)
         directory = os.open(os.path.dirname(real), os.O_RDONLY | os.O_DIRECTORY)
         try:
             # Several brokers may have the same file, and mqadmin changes all at once.
