@@ -37,7 +37,7 @@ OF_THE_CLUSTER = {
     *("bindAddress", "kvConfigPath", "listenPort", "namesrvAddr", "storePathRootDir"),
     *("storePathCommitLog", "brokerIP1", "haListenPort"),
 }
-OTHER_DEFAULTS = {"inSyncReplicas", "allAckInSyncStateSet"}
+OTHER_DEFAULTS = {"inSyncReplicas", "allAckInSyncStateSet", "controllerHeartBeatTimeoutMills"}
 """With Java's, a SYNC_MASTER waits for nobody, or not for the next one."""
 COMMON_SETTINGS = {"getBrokerConfig -b {broker}": 60, "getNamesrvConfig": 10}
 TOPICS = [

@@ -108,7 +108,10 @@ def test_what_the_network_may_not_set(argument: str, reason: str | None) -> None
 @pytest.mark.parametrize(
     ("argument", "complaint"),
     [
-        ("enableControllerInNamesrv=true", "failover by a controller is not supported yet"),
+        (
+            "enableControllerInNamesrv=true",
+            "brokers elect their master in etcd; there are no controllers",
+        ),
         ("tls.server.mode=enforcing", "needs tls.server.certPath"),
     ],
 )

@@ -130,7 +130,11 @@ JAVA_S_WORDS = {
         (b"kvConfigPath=/x", ResponseCode.NO_PERMISSION, "kvConfigPath"),
         (b"enableTopicList=false\nlistenPort=1", ResponseCode.NO_PERMISSION, "listenPort"),
         (b"configStorePath=/x", ResponseCode.NO_PERMISSION, "configStorePath"),
-        (b"enableControllerInNamesrv=true", ResponseCode.NO_PERMISSION, "failover by a controller"),
+        (
+            b"enableControllerInNamesrv=true",
+            ResponseCode.NO_PERMISSION,
+            "brokers elect their master in etcd",
+        ),
         (b"enableTopicList=maybe", ResponseCode.INVALID_PARAMETER, "properties:1: enableTopicList"),
         (b"scanNotActiveBrokerInterval=0", ResponseCode.INVALID_PARAMETER, "must be from 1"),
         (b"a=\\u12", ResponseCode.SYSTEM_ERROR, "four hexadecimal digits"),

@@ -19,9 +19,8 @@ JAVA_BODIES: dict[str, list[dict[str, str]]] = json.loads((GOLDEN / "constants.j
 # Not bodies of brokers, nameservers and clients: the controller, ACL 2.0, epochs of replicas.
 LATER = {
     *("AclInfo", "AclInfo$PolicyEntryInfo", "AclInfo$PolicyInfo", "UserInfo"),
-    *("BrokerReplicasInfo", "BrokerReplicasInfo$ReplicaIdentity"),
-    *("BrokerReplicasInfo$ReplicasInfo", "ElectMasterResponseBody", "RoleChangeNotifyEntry"),
-    *("EpochEntry", "EpochEntryCache", "SyncStateSet"),
+    *("BrokerReplicasInfo$ReplicaIdentity", "BrokerReplicasInfo$ReplicasInfo"),
+    *("ElectMasterResponseBody", "RoleChangeNotifyEntry"),
 }
 NOT_ON_THE_WIRE = {
     "BrokerData": {"random"},

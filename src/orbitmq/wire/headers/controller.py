@@ -26,10 +26,10 @@ class ElectMasterAnswer(Header):
 class ElectMaster(Header):
     """Let a broker be the master; a Java broker asks for an election at all, not designated."""
 
-    cluster_name: str
-    broker_name: str
-    broker_id: Int64
-    designate_elect: bool
+    cluster_name: str = ""
+    broker_name: str = ""
+    broker_id: Int64 = -1
+    designate_elect: bool = False
     invoke_time: Int64 | None = None
 
 
