@@ -80,4 +80,5 @@ def test_versions_agree() -> None:
     speed = tomllib.loads((ROOT / "speed" / "pyproject.toml").read_text())["project"]
     crate = tomllib.loads((ROOT / "speed" / "Cargo.toml").read_text())["package"]
     assert speed["version"] == crate["version"] == kernel.VERSION
-    assert f"orbitmq-speed=={kernel.VERSION}" in project["optional-dependencies"]["speed"]
+    expected = [f"orbitmq-speed=={kernel.VERSION}", "isal>=1.6"]
+    assert project["optional-dependencies"]["speed"] == expected

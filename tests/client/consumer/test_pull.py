@@ -549,9 +549,9 @@ def test_names_are_given_and_returned_without_the_namespace(cluster: RunningClus
             await producer.send(Message("paid", b"1"))
         async with world.consumer(namespace="shop") as consumer:
             await consumer.subscribe("paid")
+            assert {queue.topic for queue in consumer.assignment} == {"paid"}
             (message,) = await polled(consumer, 1)
             assert message.topic == "paid"
-            assert {queue.topic for queue in consumer.assignment} == {"paid"}
             queue = MessageQueue("paid", message.broker_name, message.queue_id)
             await consumer.seek(queue, 0)
             await polled(consumer, 1)

@@ -104,7 +104,7 @@ def test_an_archive_that_was_killed(
     assert spark.read.parquet(str(to)).select(*columns).orderBy(*PLACE).collect() == expected
 
     def is_clean() -> bool:
-        """Run again: a worker may outlive its driver for a while, and the next run cleans up."""
+        """Run again: each run removes what others staged, also while this one was at work."""
         archive(spark, source, str(to))
         return not any((to / "_orbitmq" / "staging").rglob("*.parquet"))
 
