@@ -398,7 +398,8 @@ class Broker:
             await self._registration.register()
 
 
-_REGISTER_S: Final = 0.1
-"""How long a send to a new topic waits for its registration."""
+_REGISTER_S: Final = 1.0
+"""How long a send to a new topic waits for its registration. Not less: on a busy machine nameservers
+take a while, and a consumer that subscribes next would find no queues and look again in 20 s."""
 _REGISTER_PAUSE_S: Final = 30.0
 """How long sends don't wait after a registration that was too slow."""

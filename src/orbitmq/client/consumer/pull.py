@@ -169,8 +169,9 @@ class PullConsumer(Startable):
     async def subscribe(self, topic: str, selection: Selection = "*") -> None:
         """Share the queues of a topic with the other members of the group.
 
-        It returns when ``assignment`` has the queues of this member. A second call for a topic
-        changes the selection. All members of a group must subscribe to the same.
+        It returns when ``assignment`` has the queues of this member. A topic that no nameserver
+        knows yet has none; it is looked up again every 20 s. A second call for a topic changes the
+        selection. All members of a group must subscribe to the same.
 
         Args:
             topic: the topic.
