@@ -399,7 +399,7 @@ class Broker:
 
 
 _REGISTER_S: Final = 1.0
-"""How long a send to a new topic waits for its registration. Not less: on a busy machine nameservers
+"""How long a send to a new topic waits for its registration. Not less: on a busy machine that may
 take a while, and a consumer that subscribes next would find no queues and look again in 20 s."""
 _REGISTER_PAUSE_S: Final = 30.0
 """How long sends don't wait after a registration that was too slow."""
