@@ -1,7 +1,8 @@
 """Exactly once, shown by kills: a stream into files, whose driver is killed at any time.
 
-The driver, its Java and its workers get SIGKILL while messages flow: once in the first batch, then
-somewhere. ``ORBITMQ_SOAK=1`` kills forty times.
+The driver and its Java get SIGKILL while messages flow: once in the first batch, then somewhere.
+Its workers end when they notice, and may write for a moment more. ``ORBITMQ_SOAK=1`` kills forty
+times.
 """
 
 import json
@@ -31,7 +32,7 @@ END_SECONDS = START_SECONDS * (1 + KILLS // 10)
 
 
 class Driver:
-    """One process with a stream, in a ``with`` statement; killed with all that it started."""
+    """One process with a stream, in a ``with`` statement; killed with its Java."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Transactional writes, shown by kills: a query from topic to topic, whose driver dies at any time.
 
-The driver, its Java and its workers get SIGKILL while batches are sent and committed.
+The driver and its Java get SIGKILL while batches are sent and committed; its workers end when they
+notice, and may send for a moment more.
 ``ORBITMQ_SOAK=1`` kills forty times.
 """
 

@@ -6,7 +6,6 @@ it sends. ``test_run`` and ``test_sender`` end them at every step; here the whol
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from orbitmq.spark.jobs.replaying.ledger import Ledger
 from orbitmq.spark.jobs.sources import Topics, rows
 from orbitmq.spark.locations.location import Location
 from tests.architecture.sources import ROOT
-from tests.interop.waiting import until
+from tests.spark.sessions import kill_session
 
 KILLS = 10 if os.environ.get("ORBITMQ_SOAK") == "1" else 1
 START_MS = 240_000
@@ -50,8 +49,7 @@ def killed_when(reached: Callable[[], bool], log: Path, *arguments: str) -> None
             assert clock.monotonic_ms() < deadline_ms, f"nothing in time: see {log}"
             pause(2)
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_session(process.pid)
         process.wait()
 
 
@@ -102,13 +100,7 @@ def test_an_archive_that_was_killed(
     expected = rows(spark, source, columns).orderBy(*PLACE).collect()
     assert len(expected) == 60_000
     assert spark.read.parquet(str(to)).select(*columns).orderBy(*PLACE).collect() == expected
-
-    def is_clean() -> bool:
-        """Run again: each run removes what others staged, also while this one was at work."""
-        archive(spark, source, str(to))
-        return not any((to / "_orbitmq" / "staging").rglob("*.parquet"))
-
-    until(is_clean, what="nothing of killed runs is left")
+    assert not any((to / "_orbitmq" / "staging").rglob("*.parquet"))
 
 
 @pytest.mark.timeout(900 if KILLS == 1 else 7200)
