@@ -1,15 +1,15 @@
 """The cost of a copy: ``python -m bench.replicate`` compares pairs of ours with pairs of Java's.
 
 A SYNC_MASTER answers when a slave has the message (inSyncReplicas 2). The log of a full file is
-copied to an empty slave, also from ours to Java's and back. Pairs take turns, as in ``make bench``.
+copied to an empty slave, also from ours to Java's and back. Elected masters are killed. Pairs take
+turns, as in ``make bench``.
 """
 
 import argparse
 import shutil
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
@@ -19,28 +19,22 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bench.elections import elections
 from bench.flood import flood, frames_of, spread_over
 from bench.latency import Latency, paced
 from bench.load import QUEUES, Passed, Target, cpu_ns, create_topics
 from bench.measure import Cell, Child, scratch, table, write
-from bench.parties import JAVA, JAVA_VERSION, OURS, Java, Settings, TunedBroker, stores
+from bench.members import KINDS, TOPIC, Member, member
+from bench.parties import JAVA_VERSION, Settings, stores
 from bench.rounds import Result, Round, Spread, WarmUp, alternate, settle, summed_up
-from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
-from orbitmq.net.blocking import BlockingConnection
-from orbitmq.wire.bodies.replication import HAConnectionRuntimeInfo, HARuntimeInfo
-from orbitmq.wire.codes import RequestCode
-from orbitmq.wire.fields import NoFields
-from tests.interop.java_cluster import JavaBroker
-from tests.interop.java_server import PATIENT, free_port
-from tests.interop.our_servers import LOOPBACK, OurServer, a_nameserver
+from orbitmq.wire.bodies.replication import HAConnectionRuntimeInfo
+from tests.interop import counterparts
+from tests.interop.our_servers import a_nameserver
 from tests.interop.waiting import until
 
-__all__ = ["AIMS", "CatchUp", "Member", "Pair", "Sizes", "caught_up", "measured", "member"]
+__all__ = ["AIMS", "CatchUp", "Pair", "Sizes", "caught_up", "measured"]
 
-TOPIC: Final = "bench"
-_CLUSTER: Final[Settings] = {"brokerClusterName": "pairs"}
-"""A nameserver tells a slave of a master in the same cluster only."""
 MASTER: Final[Settings] = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "brokerId": 0}
 ALONE: Final[Settings] = {"brokerRole": "ASYNC_MASTER", "brokerId": 0}
 SLAVE: Final[Settings] = {"brokerRole": "SLAVE", "brokerId": 1}
@@ -67,6 +61,8 @@ AIMS: Final = {
     "p50": Row("p50 of a send, 1,000/s", "ms", 1.0),
     "p99": Row("p99 of a send, 1,000/s", "ms", 1.0),
     "promoted": Row("first send accepted by a slave promoted by hand", "ms"),
+    "elected": Row("first send after the death of an elected master", "ms"),
+    "elected_2s": Row("the same, controllerHeartBeatTimeoutMills=2000", "ms"),
 }
 
 
@@ -83,6 +79,8 @@ class Sizes(msgspec.Struct, frozen=True):
     """In one file of the default size: Java's slaves copy the last file alone."""
     copies: int = 3
     promotions: int = 3
+    kills: int = 10
+    """Of elected masters, for each setting of the lease."""
 
 
 QUICK: Final = Sizes(
@@ -94,6 +92,7 @@ QUICK: Final = Sizes(
     log_mb=200,
     copies=1,
     promotions=1,
+    kills=2,
 )
 
 
@@ -103,148 +102,6 @@ class CatchUp(msgspec.Struct, frozen=True):
     mb_per_s: float
     cpu_ms_per_mb: float
     """CPU of master and slave."""
-
-
-# Brokers
-
-
-class Member(ABC):
-    """A broker of a pair, which is started in one role and then perhaps in another."""
-
-    def __init__(self, directory: Path, name: str, nameserver: Address) -> None:
-        self.directory = directory
-        self._name = name
-        """Its broker name, which its pair shares."""
-        self._nameserver = nameserver
-
-    @property
-    @abstractmethod
-    def address(self) -> Address:
-        """Where it serves."""
-
-    @property
-    @abstractmethod
-    def pid(self) -> int:
-        """Its process."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name} {self.address}>"
-
-    @abstractmethod
-    def launch(self, role: Settings) -> None:
-        """Start its process on its files; it may not answer yet."""
-
-    @abstractmethod
-    def start(self, role: Settings) -> None:
-        """Start it on its files; return when it is registered."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it at once; nothing if it does not run."""
-
-    def target(self) -> Target:
-        """Return it as the target of a load."""
-        return Target(self.address, self.pid, TOPIC)
-
-    def copies(self) -> Sequence[HAConnectionRuntimeInfo]:
-        """Return what it knows of its slaves, or nothing if it does not answer."""
-        with (
-            suppress(OrbitError),
-            BlockingConnection(self.address, settings=PATIENT) as connection,
-        ):
-            answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_HA_STATUS)
-            return HARuntimeInfo.from_json(answer.body).ha_connection_info
-        return ()
-
-
-class _Ours(Member):
-    def __init__(self, directory: Path, name: str, nameserver: Address) -> None:
-        super().__init__(directory, name, nameserver)
-        self._address = Address(LOOPBACK, free_port(below=2, above=1))
-        self._server: OurServer | None = None
-
-    @property
-    def address(self) -> Address:
-        return self._address
-
-    @property
-    def pid(self) -> int:
-        assert self._server is not None
-        return self._server.pid
-
-    def launch(self, role: Settings) -> None:
-        said: Settings = {
-            "brokerName": self._name,
-            "listenPort": self.address.port,
-            "namesrvAddr": str(self._nameserver),
-            "storePathRootDir": str(self.directory),
-            **_CLUSTER,
-            **role,
-        }
-        server = OurServer(
-            self.address, "broker", *(f"--set={name}={value}" for name, value in said.items())
-        )
-        server.start()
-        self._server = server
-
-    def start(self, role: Settings) -> None:
-        self.launch(role)  # it is registered when it says that it is ready
-
-    def kill(self) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server = None
-
-
-class _JavaReplica(TunedBroker):
-    """Ready when it is registered: a slave stores no messages, and a master waits for its slave."""
-
-    def _is_ready(self) -> bool:
-        return JavaBroker._is_ready(self)
-
-
-class _Java(Member):
-    def __init__(self, directory: Path, name: str, nameserver: Address) -> None:
-        super().__init__(directory, name, nameserver)
-        self._broker = _JavaReplica(
-            JAVA_VERSION,
-            directory,
-            nameserver=nameserver,
-            settings={**Java.DEFAULT_SIZES, **_CLUSTER, "brokerName": name},
-        )
-
-    @property
-    def address(self) -> Address:
-        return self._broker.address
-
-    @property
-    def pid(self) -> int:
-        return self._broker.pid
-
-    def launch(self, role: Settings) -> None:
-        self._broker.settings = {**self._broker.settings, **role}
-        self._broker.launch()
-
-    def start(self, role: Settings) -> None:
-        self.launch(role)
-        self._broker.wait_until_it_serves()
-
-    def kill(self) -> None:
-        self._broker.kill()
-
-
-_KINDS: Final[Mapping[str, type[Member]]] = {OURS: _Ours, JAVA: _Java}
-
-
-@contextmanager
-def member(kind: str, directory: Path, name: str, nameserver: Address) -> Iterator[Member]:
-    """Give out a broker that does not run yet; it is dead at the end, and its files are gone."""
-    one = _KINDS[kind](directory, name, nameserver)
-    try:
-        yield one
-    finally:
-        one.kill()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 # A pair under load
@@ -391,14 +248,14 @@ def copied(directory: Path, nameserver: Address, sizes: Sizes) -> dict[str, list
     with ExitStack() as stack, Child() as child:
         masters = {
             kind: stack.enter_context(member(kind, directory / f"full-{kind}", kind, nameserver))
-            for kind in _KINDS
+            for kind in KINDS
         }
         for master in masters.values():
             master.start(ALONE)
             child.run(create_topics, master.target(), [TOPIC], QUEUES)
             fill(child, master, sizes.log_mb)
         for number in range(sizes.copies):
-            for kind, of in product(_KINDS, masters):
+            for kind, of in product(KINDS, masters):
                 with member(kind, directory / f"{kind}-{of}-{number}", of, nameserver) as slave:
                     copy = caught_up(masters[of], slave)
                     found.setdefault(f"{kind}'s slave of {of}'s master", []).append(copy)
@@ -412,6 +269,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is written")
     is_quick = parser.parse_args(arguments).quick
+    if counterparts.etcd_command() is None:
+        parser.error("there is no etcd to elect a master in: run 'make counterparts'")
     sizes = QUICK if is_quick else Sizes()
     results: list[Result] = []
     with scratch() as name, ExitStack() as stack:
@@ -425,7 +284,7 @@ def main(arguments: Sequence[str]) -> int:
                         for of in ("master", "slave")
                     )
                 )
-                for kind in _KINDS
+                for kind in KINDS
             )
             for pair in (ours, theirs):
                 pair.start()
@@ -434,6 +293,9 @@ def main(arguments: Sequence[str]) -> int:
                 if isinstance(one, Result):
                     results.append(one)
         copies = copied(directory, names, sizes)
+        for result in elections(directory, sizes.kills):
+            print(result, flush=True)
+            results.append(result)
     print(shown(results, copies))
     if is_quick:
         return 0

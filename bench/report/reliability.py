@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bench.elections import LEASES
 from bench.replicate import AIMS
 from bench.report.text import between, markdown, number
 
@@ -32,6 +33,12 @@ _ABOUT_COPIES: Final = """\
 `python -m bench.replicate` on {where}, from `bench/results/replicate.json`. A SYNC_MASTER and its
 slave, both of one kind, with inSyncReplicas=2; the two kinds take turns. A figure is the median of
 its rounds, followed by the least and the most.
+"""
+_ABOUT_ELECTIONS: Final = """\
+The elected groups have two brokers each. The master is killed (SIGKILL), with the defaults of both
+unless the row says otherwise. Java's controller sees that the connection of the dead broker closes,
+and elects at once; ours elects when the lease has ended. A machine that loses its power or its
+network closes no connection, and then both wait.
 """
 
 
@@ -70,6 +77,7 @@ def _copies(found: dict[str, Any]) -> list[str]:
         _ABOUT_COPIES.format(where=where),
         markdown(["", "ours", "Java", "ratio", "aim", "met"], rows),
         "",
+        *([_ABOUT_ELECTIONS] if any(one["name"] in LEASES for one in found["rows"]) else []),
         f"An empty slave copies {found['sizes']['log_mb']:,} MB:",
         "",
         markdown(["", "MB/s", "CPU of both, ms per MB"], copies),

@@ -29,12 +29,18 @@ QUICK: Settings = {
     "syncControllerMetadataPeriod": 1_000,
     "haSendHeartbeatInterval": 1_000,
 }
+QUICK_CONTROLLER: Settings = {"scanNotActiveBrokerInterval": 500, "scanInactiveMasterInterval": 500}
 
 
 class JavaElected:
-    """The nameserver and the controller; for a ``with`` statement. A test starts the brokers."""
+    """The nameserver and the controller; for a ``with`` statement. A test starts the brokers.
 
-    def __init__(self, version: str, directory: Path) -> None:
+    ``controller`` has settings of the controller beyond those that make it one.
+    """
+
+    def __init__(
+        self, version: str, directory: Path, controller: Settings = QUICK_CONTROLLER
+    ) -> None:
         self.version = version
         self.directory = directory
         peer = free_port()
@@ -49,8 +55,7 @@ class JavaElected:
                 "controllerDLegerSelfId": PEER,
                 "controllerStorePath": str(directory / "controller"),
                 "mappedFileSize": 16 * 1024 * 1024,
-                "scanNotActiveBrokerInterval": 500,
-                "scanInactiveMasterInterval": 500,
+                **controller,
             },
         )
 

@@ -12,11 +12,10 @@ import pytest
 from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.wire.bodies.replication import BrokerReplicasInfo
-from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.fields import NoFields
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from tests.broker.exchanges import send_header
+from tests.interop.elected import group_as_told_by, in_sync
 from tests.interop.etcd import Etcd
 from tests.interop.java import Java
 from tests.interop.java_cluster import brokers_known_to
@@ -62,11 +61,7 @@ class Group:
 
     def in_sync(self) -> list[str]:
         """Return the addresses of the brokers that are alive and in sync."""
-        with BlockingConnection(Address.parse(self.routes()[0]), settings=PATIENT) as connection:
-            code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
-            answer = connection.request(NoFields(), b'["%s"]' % NAME.encode(), code=code)
-        found = BrokerReplicasInfo.from_json(answer.body).replicas_info_table[NAME]
-        return sorted(str(one.broker_address) for one in found.in_sync_replicas if one.alive)
+        return in_sync(group_as_told_by(Address.parse(self.routes()[0]), NAME))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The tables of what faults did."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from bench.chaos.history import Judged, JudgedRound
 from bench.chaos.plan import CONFIGURATIONS, Fault
 from bench.chaos.summary import summary_of
+from bench.elections import LEASES
 from bench.report.reliability import reliability
 from bench.report.text import BEGIN, END
 
@@ -16,7 +18,7 @@ ROUND = JudgedRound(
 )
 
 
-def document(tmp_path: Path) -> str:
+def document(tmp_path: Path, names: Sequence[str] = ("both", "promoted")) -> str:
     found = Judged([ROUND, ROUND], ["moved: a-7"])
     summaries = [
         summary_of(CONFIGURATIONS["both"], found, 60.0),
@@ -32,7 +34,7 @@ def document(tmp_path: Path) -> str:
         "date": "2026-11-19",
         "java": "5.4.0",
         "sizes": {"log_mb": 1_000},
-        "rows": [{"name": name, **row} for name in ("both", "promoted")],
+        "rows": [{"name": name, **row} for name in names],
         "copies": {"orbitmq's slave": {"mb_per_s": spread, "cpu_ms_per_mb": spread}},
     }
     (tmp_path / "replicate.json").write_text(json.dumps(copies))
@@ -60,3 +62,10 @@ def test_what_a_copy_costs_is_compared_with_java(tmp_path: Path) -> None:
     assert f"| CPU of both | {cost} µs | {cost} µs | **2.00** (1.00–3.00) | ≤ 0.5 | NO |" in text
     assert f"{cost} ms | **2.00** (1.00–3.00) | – | – |" in text
     assert f"| orbitmq's slave | {cost} | {cost} |" in text
+
+
+def test_deaths_of_elected_masters_are_explained_once_they_were_measured(tmp_path: Path) -> None:
+    assert "elected groups" not in document(tmp_path)
+    text = document(tmp_path, ("both", *LEASES))
+    assert text.count("The elected groups have two brokers each") == 1
+    assert "| first send after the death of an elected master | 2.00 (1.00–3.00) ms |" in text
