@@ -95,7 +95,8 @@ class Property(NamedTuple):
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
-        return f"{self.place}: {_shown(self.name)}"
+        is_option = self.file.startswith("--") and self.file != _ARGUMENTS
+        return self.file if is_option else f"{self.place}: {_shown(self.name)}"
 
 
 def read(path: str) -> list[Property]:
@@ -292,7 +293,8 @@ def build(
         if cause is None:  # a default that contradicts a given value
             files = ", ".join(dict.fromkeys(one.file for one in given.values()))
             raise InvalidSetting(f"{files}: {error}", file=files, field=error.field) from error
-        raise _invalid(cause, str(error)) from error
+        # The property is named; the field may have another name, and would be a second one.
+        raise _invalid(cause, str(error).removeprefix(f"{error.field}: ")) from error
 
 
 def texts_of(settings: msgspec.Struct, names: Mapping[str, str]) -> dict[str, str]:

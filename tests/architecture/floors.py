@@ -122,7 +122,8 @@ FLOORS: Mapping[str, Room] = {
     ),
     "cli": Room(
         ground=frozenset(
-            {"render", "lines", "cluster", "times", "asking", "problems"} | {"environment"}
+            {"render", "lines", "cluster", "times", "asking", "problems"}
+            | {"environment", "missing"}
         ),
         # commands: a family such as `topic` has the commands of operators in it
         floors=_floors(

@@ -13,6 +13,7 @@ from orbitmq.cli.cluster import (
     print_found,
     producer_settings,
 )
+from orbitmq.cli.main import main
 from orbitmq.errors import InvalidInput, InvalidSetting
 
 
@@ -87,3 +88,13 @@ def test_json_or_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_found({"topic": "orders"}, ["orders"], as_json=False)
     print_found({"topic": "orders"}, ["orders"], as_json=True)
     assert capsys.readouterr().out == 'orders\n{\n  "topic": "orders"\n}\n'
+
+
+def test_an_option_that_is_wrong_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topic", "list", "--nameserver", "localhost"]) == 2
+    assert capsys.readouterr().err == (
+        "orbitmq: --nameserver: address 'localhost' is not of the form host:port, as in "
+        "127.0.0.1:9876\n"
+    )
+    assert main(["topic", "list", "--set", "namesrvAddr=localhost"]) == 2
+    assert capsys.readouterr().err.startswith("orbitmq: --set: namesrvAddr: address 'localhost' is")

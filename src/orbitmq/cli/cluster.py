@@ -80,9 +80,9 @@ def add_group_option(command: argparse.ArgumentParser, group: str) -> None:
     command.set_defaults(default_group=group)
 
 
-def client_settings(arguments: argparse.Namespace) -> ClientSettings:
+def client_settings(arguments: argparse.Namespace, *, warns: bool = True) -> ClientSettings:
     """Return the settings of a command's client; an invalid one raises InvalidSetting."""
-    return _loaded(client_properties(arguments))[0]
+    return _loaded(client_properties(arguments, warns=warns))[0]
 
 
 def producer_settings(arguments: argparse.Namespace) -> tuple[ClientSettings, ProducerSettings]:
@@ -92,15 +92,18 @@ def producer_settings(arguments: argparse.Namespace) -> tuple[ClientSettings, Pr
     return _loaded([default, *client_properties(arguments), *given])
 
 
-def client_properties(arguments: argparse.Namespace) -> list[Property]:
-    """Return the properties of default, file, environment, ``--set`` and option: the last wins."""
+def client_properties(arguments: argparse.Namespace, *, warns: bool = True) -> list[Property]:
+    """Return the properties of default, file, environment, ``--set`` and option: the last wins.
+
+    It warns of those that are unknown, unless that was done.
+    """
     found = [_default_nameserver()]
     if file := arguments.file or environment(CONFIG):
         found += read(file)
     found += of_client({**CLIENT_NAMES, **PRODUCER_NAMES}) + from_arguments(arguments.set)
     if arguments.nameserver is not None:
         found.append(Property("namesrvAddr", arguments.nameserver, "--nameserver"))
-    for one in unknown(found, CLIENT_NAMES, PRODUCER_NAMES):
+    for one in unknown(found, CLIENT_NAMES, PRODUCER_NAMES) if warns else ():
         text = about_unknown(one, CLIENT_NAMES, PRODUCER_NAMES)
         warn(text, as_json=getattr(arguments, "json", False))
     if any(one.name == "nameserverUrl" and one.value for one in found):

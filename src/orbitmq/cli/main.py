@@ -7,18 +7,17 @@ as /dev/null.
 """
 
 import argparse
-import difflib
 import logging
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
-from orbitmq.cli.problems import FAILED, tell, tell_bug
-from orbitmq.errors import InvalidInput, OrbitError
+from orbitmq.cli.problems import FAILED, nearest, tell, tell_bug
+from orbitmq.errors import InvalidInput, NoRoute, OrbitError
 from orbitmq.version import VERSION
 
 __all__ = ["main", "parser"]
@@ -150,7 +149,7 @@ class _Parser(argparse.ArgumentParser):
         choices = [str(one) for one in action.choices]
         if isinstance(action, argparse._SubParsersAction):
             message = f"{value!r} is no command of {self.prog}"
-            raise _wrong_arguments(message, self.prog, _nearest(value, choices))
+            raise _wrong_arguments(message, self.prog, nearest(value, choices))
         option = "/".join(action.option_strings) or action.metavar or action.dest.upper()
         message = f"{option} is {value!r}; it must be one of {', '.join(choices)}"
         raise _wrong_arguments(message, self.prog)
@@ -160,20 +159,11 @@ class _Parser(argparse.ArgumentParser):
         option = words[0].partition("=")[0]
         options = self._option_string_actions if option.startswith("--") else ()
         message = f"unrecognized arguments: {' '.join(words)}"
-        return _wrong_arguments(message, self.prog, _nearest(option, options))
+        return _wrong_arguments(message, self.prog, nearest(option, options))
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the most similar word; None if none is similar.
-
-    >>> _nearest("topc", ["topic", "group"])
-    'topic'
-    """
-    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
-
-
-def _wrong_arguments(message: str, command: str, nearest: str | None = None) -> InvalidInput:
-    advice = "; see" if nearest is None else f"; did you mean {nearest}? See"
+def _wrong_arguments(message: str, command: str, meant: str | None = None) -> InvalidInput:
+    advice = "; see" if meant is None else f"; did you mean {meant}? See"
     return InvalidInput(f"{message}{advice} {command} --help", field="arguments")
 
 
@@ -229,6 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = given[: given.index("--")] if "--" in given else given
     as_json, debug = "--json" in options, _DEBUG in options
+    parsed = argparse.Namespace()
     try:
         _open_standard_streams()
         parsed = _parse(given)
@@ -236,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except OrbitError as error:
+        _explain(error, parsed)
         return tell(error, as_json=as_json, debug=debug)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT  # as a shell reports it
@@ -249,6 +241,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if log.hasHandlers():  # of a server: its log is where to look later
             log.exception("ended by an error that orbitmq did not foresee")
         return tell_bug(error, as_json=as_json, debug=debug)
+
+
+def _explain(error: OrbitError, parsed: argparse.Namespace) -> None:
+    if isinstance(error, NoRoute) or isinstance(error.__cause__, NoRoute):
+        # Imported when there is something to explain: a command needs no admin for that otherwise.
+        import_module("orbitmq.cli.missing").explain(error, parsed)
 
 
 def _run(parsed: argparse.Namespace) -> int:

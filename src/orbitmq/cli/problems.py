@@ -5,15 +5,17 @@ stdout has results alone, so that what a script parses there is never an error::
     {"error": "NoRoute", "message": "…", "retriable": true, "exit_status": 2, "docs": "…"}
 """
 
+import difflib
 import json
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import Final
 
 from orbitmq.cli.render import Line, shown
 from orbitmq.errors import NameserversFailed, OrbitError
 
-__all__ = ["BUG", "FAILED", "MISSING", "tell", "tell_bug", "tell_missing", "warn"]
+__all__ = ["BUG", "FAILED", "MISSING", "nearest", "tell", "tell_bug", "tell_missing", "warn"]
 
 FAILED: Final = 2
 """The exit status of a command that could not do its work."""
@@ -70,6 +72,15 @@ def warn(text: str, *, as_json: bool) -> None:
     if as_json:
         line = json.dumps({"warning": text}, ensure_ascii=False)
     print(shown(line, sys.stderr), file=sys.stderr)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the most similar word; None if none is similar.
+
+    >>> nearest("topc", ["topic", "group"])
+    'topic'
+    """
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
 
 
 def _print(kind: str, text: str, more: dict[str, object], *, as_json: bool) -> None:

@@ -1,10 +1,10 @@
+import asyncio
+
 import pytest
 
 from orbitmq.client.admin.admin import Admin
-from orbitmq.errors import (
-    BrokerFailed,
-    NoRoute,
-)
+from orbitmq.embedded import EmbeddedCluster
+from orbitmq.errors import BrokerFailed, NoRoute, RequestNotSupported
 from orbitmq.message.model import MessageQueue
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
@@ -45,3 +45,14 @@ def test_admin_requests_have_the_first_port_whatever_sends_have() -> None:
         await admin.max_offset(QUEUE)
 
     assert with_admin(story, vip_channel=True).codes(BROKER_A) == [RequestCode.GET_MAX_OFFSET]
+
+
+def test_a_broker_given_as_a_nameserver_is_recognised() -> None:
+    async def story() -> None:
+        async with EmbeddedCluster() as cluster:
+            (broker,) = cluster.brokers
+            async with Admin(nameserver=broker) as admin:
+                with pytest.raises(RequestNotSupported, match=f"^{broker} looks like a broker, "):
+                    await admin.topics()
+
+    asyncio.run(story())

@@ -153,7 +153,7 @@ def test_a_missing_topic_is_an_error_that_tells_who_said_what() -> None:
         error = caught.value
         assert (error.topic, error.is_missing, error.code) == ("orders", True, 10005)
         assert error.answers == {str(one): "TOPIC_NOT_EXIST: no orders here" for one in NAMES}
-        for word in ("orders", *map(str, NAMES), "autoCreateTopicEnable", "topic create"):
+        for word in ("orders", *map(str, NAMES), "topic create", "start the broker"):
             assert word in str(error)
 
     with_routes(story, names=3)
@@ -171,8 +171,7 @@ def test_the_advice_of_a_nameserver_is_not_given_beside_our_own() -> None:
             return str(caught.value)
 
     said = asyncio.run(main())
-    assert said.count("autoCreateTopicEnable") == said.count("reate it") == 1
-    assert "for the topic: orders. Create it" in said
+    assert said.count("reate it") == 1
     assert "\n" not in said
 
 

@@ -12,6 +12,7 @@ from orbitmq.cli.cluster import (
     pairs,
     print_found,
 )
+from orbitmq.cli.missing import tell_no_broker
 from orbitmq.cli.operating.topics import add_topic_commands
 from orbitmq.cli.render import elided, table
 from orbitmq.client.admin.admin import Admin
@@ -99,7 +100,7 @@ def _add_list(commands: "Families") -> None:
         names,
         "List topics, one per line.",
         examples=["topic list", "topic list --all --json"],
-        status="0 listed, 2 no nameserver answers",
+        status="0 listed, 1 no broker is registered, 2 no nameserver answers",
     )
     names.add_argument("--all", action="store_true", help="include RocketMQ's own topics")
     add_client_options(names)
@@ -134,7 +135,7 @@ async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
                 on=arguments.on or AUTO_CREATE_TOPIC,
             )
         except NoRoute as error:
-            if arguments.on or not error.is_missing:
+            if arguments.on or not error.is_missing or not await admin.clusters():
                 raise
             raise InvalidInput(
                 "no broker creates topics automatically here (autoCreateTopicEnable); name the "
@@ -144,13 +145,14 @@ async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    async def ask() -> list[str]:
+    async def ask() -> tuple[list[str], bool]:
         async with Admin(client=client_settings(arguments)) as admin:
-            return await admin.topics(include_system=arguments.all)
+            found = await admin.topics(include_system=arguments.all)
+            return found, bool(found or await admin.clusters())
 
-    found = on_a_loop(ask())
+    found, has_brokers = on_a_loop(ask())
     print_found(found, found, as_json=arguments.json)
-    return 0
+    return 0 if has_brokers else tell_no_broker(arguments)
 
 
 def _route(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from orbitmq.cli.asking import Run, add_command, add_on, ask, counted, family, fitted
 from orbitmq.cli.cluster import pairs, print_found
+from orbitmq.cli.missing import tell_no_broker
 from orbitmq.cli.render import local_time
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus
@@ -38,7 +39,7 @@ def add_broker_commands(command: argparse.ArgumentParser) -> None:
         _list,
         "list brokers, with their addresses",
         examples=["broker list", "broker list --json"],
-        status="0 listed, 2 no nameserver answers",
+        status="0 listed, 1 no broker is registered, 2 no nameserver answers",
     )
     _add_status(commands)
     add_config(
@@ -73,7 +74,7 @@ def _list(arguments: argparse.Namespace) -> int:
     lines = fitted(heads, rows, left=5, names=(0, 1, 3))
     as_json = [broker_row(one) for one in found]
     print_found(as_json, lines, as_json=arguments.json)
-    return 0
+    return 0 if found else tell_no_broker(arguments)
 
 
 def broker_row(broker: Broker) -> dict[str, object]:

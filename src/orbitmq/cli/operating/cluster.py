@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from orbitmq.cli.asking import add_command, ask, counted, family, fitted, wrapped
 from orbitmq.cli.cluster import pairs, print_found
+from orbitmq.cli.missing import tell_no_broker
 from orbitmq.cli.operating.broker import (
     add_config,
     all_brokers,
@@ -59,7 +60,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         _list,
         "list clusters, with their brokers",
         examples=["cluster list"],
-        status="0 listed, 2 no nameserver answers",
+        status="0 listed, 1 no broker is registered, 2 no nameserver answers",
     )
     add_command(
         commands,
@@ -67,7 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         _nodes,
         "show nameservers and brokers, with their versions, rates and disks",
         examples=["cluster nodes", "cluster nodes --json"],
-        status="0 all answer, 1 some don't, 2 no nameserver answers",
+        status="0 all answer, 1 some don't, or no broker is registered, 2 no nameserver answers",
     )
     _add_rate(commands)
     add_config(
@@ -89,7 +90,7 @@ def _list(arguments: argparse.Namespace) -> int:
     rows = [(one.name, _names(one)) for one in found]
     lines = fitted(("CLUSTER", "BROKERS"), rows, left=2, names=(0, 1))
     print_found(as_json, lines, as_json=arguments.json)
-    return 0
+    return 0 if found else tell_no_broker(arguments)
 
 
 def _names(cluster: Cluster) -> str:
@@ -102,6 +103,8 @@ def _names(cluster: Cluster) -> str:
 def _nodes(arguments: argparse.Namespace) -> int:
     found = ask(arguments, _asked)
     print_found([asdict(one) for one in found], node_lines(found), as_json=arguments.json)
+    if all(one.role == _NAMESERVER for one in found):
+        return tell_no_broker(arguments)
     return _INCOMPLETE if any(one.problem for one in found) else 0
 
 
@@ -178,7 +181,8 @@ def _add_rate(commands: "Family") -> None:
         "show how many messages are stored and delivered per second",
         about="The figures are those of the last ten seconds, and of today.",
         examples=["cluster rate", "cluster rate --every 10"],
-        status="0 shown, 1 some brokers don't answer, 2 no nameserver answers",
+        status="0 shown, 1 some brokers don't answer, or none is registered, 2 no nameserver "
+        "answers",
     )
     rate.add_argument(
         "--every", type=int, metavar="SECONDS", help="show it again and again, until ^C"
@@ -196,6 +200,8 @@ def _rate(arguments: argparse.Namespace) -> int:
             as_json = [asdict(one) for one in found]
             print_found(as_json, rate_lines(found), as_json=arguments.json)
             if arguments.every is None:
+                if not found:
+                    return tell_no_broker(arguments)
                 return _INCOMPLETE if any(one.problem for one in found) else 0
             await asyncio.sleep(arguments.every)
 

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from orbitmq.client.arguments import check_queue, check_text
 from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.core.nameservers import not_a_nameserver
 from orbitmq.client.core.publish_route import MASTER_ID
 from orbitmq.client.core.subscribe_route import SubscribeRoute, subscribe_route
 from orbitmq.errors import (
@@ -123,7 +124,7 @@ class AdminRequests:
         """Return the answer of the first nameserver that answers; it must be a success."""
         nameservers = self._core.nameservers
         answer = await nameservers.request(header, body, timeout_ms=self._timeout_ms, code=code)
-        return self._check(answer, next(nameservers.in_turn()))
+        return self._check_nameserver(answer, next(nameservers.in_turn()))
 
     async def _on_nameservers(
         self, header: Header, body: Buffer = b"", *, code: int | None = None
@@ -153,6 +154,13 @@ class AdminRequests:
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError.of(answer.code, answer.remark, address=str(asked))
         return answer
+
+    @classmethod
+    def _check_nameserver(cls, answer: Frame, asked: Address) -> Frame:
+        """Check the answer to a request that all nameservers know."""
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise BrokerError.of(answer.code, not_a_nameserver(asked))
+        return cls._check(answer, asked)
 
     @staticmethod
     async def _all_of(work: Mapping[str, Awaitable[T]]) -> dict[str, T]:

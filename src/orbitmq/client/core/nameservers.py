@@ -29,11 +29,12 @@ from orbitmq.randomness import Randomness
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer, Frame
 
-__all__ = ["NAMESERVER_VARIABLE", "Nameservers"]
+__all__ = ["NAMESERVER_VARIABLE", "Nameservers", "not_a_nameserver"]
 
 log = logging.getLogger("orbitmq.client")
 
 NAMESERVER_VARIABLE: Final = "NAMESRV_ADDR"
+_DEFAULT_PORT: Final = 9876
 _REFRESH_S: Final = 120
 _FETCH_MS: Final = 3_000
 """As in Java (MQClientInstance, DefaultTopAddressing)."""
@@ -184,6 +185,18 @@ def _listed(settings: ClientSettings, machine: Machine) -> tuple[Address, ...]:
             field="nameserver",
         )
     return addresses
+
+
+def not_a_nameserver(address: Address) -> str:
+    """Return what is wrong with a server that doesn't know a request that all nameservers know.
+
+    >>> not_a_nameserver(Address("10.0.0.7", 10911))
+    '10.0.0.7:10911 looks like a broker, not a nameserver; nameservers listen on 9876 by default'
+    """
+    return (
+        f"{address} looks like a broker, not a nameserver; nameservers listen on {_DEFAULT_PORT} "
+        "by default"
+    )
 
 
 def _list_url(settings: ClientSettings) -> str:

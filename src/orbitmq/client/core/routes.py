@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from orbitmq.client.core.nameservers import Nameservers
+from orbitmq.client.core.nameservers import Nameservers, not_a_nameserver
 from orbitmq.client.core.periodic import cancel_all, run_periodically
 from orbitmq.client.core.publish_route import (
     MASTER_ID,
@@ -45,7 +45,6 @@ log = logging.getLogger("orbitmq.client")
 
 _TOPICS_MAX: Final = 100_000
 """Topics whose routes are cached; beyond them the oldest is dropped."""
-_NAMESERVER_PORT: Final = 9876
 _POLLS_AT_ONCE: Final = 16
 _AGAIN_MS: Final = 1_000
 """After failed sends a topic is looked up again at most once in this time."""
@@ -398,10 +397,7 @@ def _text(result: _Lookup) -> str:
 def _answer_text(address: Address, answer: Frame) -> str:
     """Return what a nameserver answered that has no route."""
     if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        return (
-            f"{address} looks like a broker, not a nameserver; nameservers listen on "
-            f"{_NAMESERVER_PORT} by default"
-        )
+        return not_a_nameserver(address)
     return f"{name_of_response(answer.code)}: {answer.remark or '(no remark)':.200}"
 
 
@@ -419,10 +415,10 @@ def _no_route(
         text = f"the route of topic {topic} can't be looked up: {_text(result)}"
         return NoRoute(text, topic=topic, is_missing=False, answers=result.answers)
     if known is None:
+        # A nameserver forgets a topic with the last broker that has it.
         text = (
-            f"topic {topic} is missing: {_text(result)}. Create it (orbitmq topic create "
-            f"{topic}), or let brokers do that (autoCreateTopicEnable=true); check the name, the "
-            "namespace and the nameservers too"
+            f"topic {topic} is missing at {', '.join(result.answers)}: create it (orbitmq topic "
+            f"create {topic}), correct the name, or start the broker that has it"
         )
         return NoRoute(text, topic=topic, is_missing=True, answers=result.answers)
     reasons = ", ".join(_unwritable(known.data, where)) or "it has no queues"
