@@ -61,7 +61,7 @@ speed: setup
 simulate: setup
 	$(BIN)/python -m orbitmq.testing.simulation --seeds $(or $(SEEDS),100) --first $(or $(FIRST),0)
 
-# All parts, or some: make soak PARTS="store spark".
+# All parts, or some: make soak PARTS="store tests/spark/test_kills.py".
 soak: setup
 	$(BIN)/python -m bench.soak $(PARTS)
 

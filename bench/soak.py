@@ -1,4 +1,6 @@
-"""The full numbers: ``make soak``, or ``make soak PARTS="store spark"`` for some folders of tests.
+"""The full numbers: ``make soak``, or ``make soak PARTS="store spark"`` for some parts.
+
+A part is a folder of tests, or one file of them, such as ``tests/spark/test_kills.py``.
 
 Runs the whole suite with twenty times the random cases and with all real counterparts, which must
 be installed. The suite runs by parts, since all of it takes hours: the result of each is written to
@@ -43,8 +45,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(parts())}")
     asked: list[str] = parser.parse_args().parts or list(parts())
-    if unknown := set(asked) - set(parts()):
-        parser.error(f"no tests for {', '.join(sorted(unknown))}; there are {', '.join(parts())}")
+    if unknown := [name for name in asked if not paths_of(name)]:
+        parser.error(f"no {', '.join(unknown)}; there are files of tests, and {', '.join(parts())}")
     results: dict[str, Part] = earlier()
     for name in asked:
         results[name] = run_part(name)
@@ -62,11 +64,17 @@ def parts() -> dict[str, list[str]]:
     return found | {OTHERS: [str(path) for path in sorted(TESTS.glob("test_*.py"))]}
 
 
+def paths_of(part: str) -> list[str]:
+    """Return the paths of a part, a folder or a file; none if there is no such part."""
+    is_file = Path(part).parts[:1] == TESTS.parts and Path(part).is_file()
+    return [part] if is_file else parts().get(part, [])
+
+
 def earlier() -> dict[str, Part]:
     """Return the results of an earlier run, of the parts that still exist."""
     file = RESULTS / "soak.json"
     found = json.loads(file.read_text()).get("parts", {}) if file.exists() else {}
-    return {name: part for name, part in found.items() if name in parts()}
+    return {name: part for name, part in found.items() if paths_of(name)}
 
 
 def run_part(name: str) -> Part:
@@ -78,7 +86,7 @@ def run_part(name: str) -> Part:
         began = monotonic()
         run = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", *parts()[name]),
+                *(sys.executable, "-m", "pytest", "-q", *paths_of(name)),
                 *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
                 # As `make test`: one more than there are cores, since many tests wait for others;
                 # those that share servers and Java processes stay together.
