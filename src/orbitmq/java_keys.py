@@ -284,7 +284,7 @@ NettyClientConfig:
     disableNettyWorkerGroup
   harmless: inFlightMax limits the requests of a connection
     clientOnewaySemaphoreValue clientAsyncSemaphoreValue
-  harmless: a server's few outgoing connections are closed by idleCloseMs and made again when needed
+  harmless: a server's few outgoing connections are closed when idle or silent, and made again
     channelNotActiveInterval scanAvailableNameSrv clientChannelMaxIdleTimeSeconds
     clientCloseSocketIfTimeout maxReconnectIntervalTimeSeconds enableReconnectForGoAway
   harmless: the operating system sizes socket buffers, and unsentBytesMax limits what waits

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,49 @@ def test_it_registers_every_period_and_soon_after_a_change() -> None:
     assert len(last.topics.topic_config_table) == 4
 
 
+def test_a_nameserver_that_is_restarted_knows_the_broker_within_seconds() -> None:
+    async def story(scene: Scene) -> None:
+        running = asyncio.create_task(scene.registration.run())
+        async with scene.nameserver(SECOND):
+            await scene.registration.register()
+            await scene.clock.sleep(5)
+        await scene.clock.sleep(2.5)
+        async with scene.nameserver(SECOND):
+            await scene.clock.sleep(2)
+            assert len(scene.received[SECOND]) == 2
+            await scene.clock.sleep(20)
+        running.cancel()
+
+    scene = play(story, second=False)
+    assert [at_ms for at_ms, _ in scene.received[SECOND]] == [0, 8_010]  # lost at 5 s: 1 s, 2 s
+    assert [at_ms for at_ms, _ in scene.received[FIRST]] == [0, 5_010]
+
+
+def test_one_that_cannot_be_reached_is_tried_less_and_less_until_the_next_round() -> None:
+    async def story(scene: Scene) -> None:
+        dialled: list[int] = []
+        connect = scene.network.connect
+
+        async def counted(*arguments: Any, **options: Any) -> None:
+            if arguments[1] == SECOND:
+                dialled.append(scene.clock.monotonic_ms())
+            await connect(*arguments, **options)
+
+        scene.network.connect = counted  # type: ignore[method-assign]
+        running = asyncio.create_task(scene.registration.run())
+        await scene.clock.sleep(0)
+        assert await scene.registration.register() == 1
+        await scene.clock.sleep(62)
+        running.cancel()
+        assert dialled == [
+            *(0, 1_000, 3_000, 7_000, 15_000),
+            *(30_000, 31_000, 33_000, 37_000, 45_000),
+            *(60_000, 61_000),
+        ]
+
+    play(story, second=False)
+
+
 def test_calls_during_a_round_share_the_next_one() -> None:
     async def story(scene: Scene) -> None:
         scene.network.delay_s = 0.1
@@ -147,6 +191,7 @@ def test_calls_during_a_round_share_the_next_one() -> None:
 def test_a_connection_that_went_silent_is_given_up() -> None:
     async def story(scene: Scene) -> None:
         await scene.registration.register()
+        await scene.clock.sleep(1)
         scene.network.carries = False
         assert await scene.registration.register() == 0
         assert scene.dialer.connections == {}

@@ -299,6 +299,41 @@ def test_an_answer_that_came_in_time_counts_however_late_it_is_taken() -> None:
         assert connection.result(number).body == b"in time"
 
 
+def test_a_silent_peer_is_left() -> None:
+    clock = HandClock()
+
+    def mute(accepted: socket.socket) -> None:
+        while accepted.recv(4096):
+            pass
+
+    with peer(mute) as address, BlockingConnection(address, clock=clock) as connection:
+        one, other = (connection.start(ASK, timeout_ms=limit) for limit in (3_000, 60_000))
+        clock.now = 3_000
+        with pytest.raises(RequestTimeout):
+            connection.result(one)
+        assert not connection.is_open
+        with pytest.raises(ConnectionClosed, match=r"nothing was heard for 3\.0 s"):
+            connection.result(other)
+
+
+def test_a_peer_that_answers_others_is_only_slow() -> None:
+    clock = HandClock()
+
+    def second_only(accepted: socket.socket) -> None:
+        for number, (session, request) in enumerate(requests(accepted, 3)):
+            if number:
+                accepted.sendall(session.answer(request, Response(body=request.body))[0])
+
+    with peer(second_only) as address, BlockingConnection(address, clock=clock) as connection:
+        slow = connection.start(ASK, timeout_ms=3_000)
+        clock.now = 1_000
+        connection.request(ASK, timeout_ms=3_000)
+        clock.now = 3_000
+        with pytest.raises(RequestTimeout):
+            connection.result(slow)
+        assert connection.request(ASK).code == ResponseCode.SUCCESS
+
+
 def test_an_answer_that_had_to_wait_for_us_is_not_late() -> None:
     sent, read = start_event(), start_event()
 

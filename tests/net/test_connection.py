@@ -122,10 +122,8 @@ async def test_without_a_handler_a_request_is_not_supported(clock: VirtualClock)
 
 @virtual
 async def test_an_hour_of_timeouts_passes_in_virtual_time(clock: VirtualClock) -> None:
-    async with joined(silent, client_settings=NetSettings(idle_close_ms=10_000_000)) as (
-        connection,
-        _,
-    ):
+    patient = NetSettings(idle_close_ms=10_000_000, request_timeout_ms=10_000_000)
+    async with joined(silent, client_settings=patient) as (connection, _):
         for _ in range(1200):
             with pytest.raises(RequestTimeout, match="did not answer GET_MAX_OFFSET") as caught:
                 await connection.request(ASK, timeout_ms=3000)
@@ -145,6 +143,82 @@ async def test_each_request_times_out_at_its_own_time(clock: VirtualClock) -> No
     async with joined(silent) as (connection, _):
         await asyncio.gather(*(ask(connection, wait) for wait in (3000, 1000, 2000, 1000)))
     assert seen == [(1000, 1000), (1000, 1000), (2000, 2000), (3000, 3000)]
+
+
+@virtual
+async def test_a_client_closes_the_connection_of_a_silent_peer(clock: VirtualClock) -> None:
+    network = MemoryNetwork()
+    async with joined(network=network) as (connection, _):
+        await connection.request(ASK)
+        await clock.sleep(10)
+        network.carries = False  # a stopped process, or a cut cable
+        other = asyncio.ensure_future(connection.request(ASK, timeout_ms=30_000))
+        with pytest.raises(RequestTimeout):
+            await connection.request(ASK)
+        assert clock.monotonic_ms() == 13_000
+        assert not connection.is_open
+        with pytest.raises(ConnectionClosed, match=r"nothing was heard for 3\.0 s"):
+            await other
+
+
+@virtual
+async def test_a_request_after_a_silence_has_another_connection(clock: VirtualClock) -> None:
+    network = MemoryNetwork()
+    async with Listener(BROKER, echo, network=network), Dialer(network=network) as dialer:
+        before = await dialer.connection(BROKER)
+        network.carries = False
+        with pytest.raises(RequestTimeout):
+            await dialer.request(BROKER, ASK)
+        network.carries = True
+        assert (await dialer.request(BROKER, ASK, b"again")).body == b"again"
+        assert await dialer.connection(BROKER) is not before
+
+
+@virtual
+async def test_a_peer_that_answers_others_is_only_slow(clock: VirtualClock) -> None:
+    def slow(_connection: Connection, request: Frame) -> Response | None:
+        return None if request.body == b"slow" else Response()
+
+    async with joined(slow) as (connection, _):
+        request = asyncio.ensure_future(connection.request(ASK, b"slow"))
+        await clock.sleep(1)
+        await connection.request(ASK, b"quick")
+        with pytest.raises(RequestTimeout):
+            await request
+        assert (await connection.request(ASK)).code == ResponseCode.SUCCESS
+
+
+@virtual
+async def test_short_timeouts_add_up_to_a_silence(clock: VirtualClock) -> None:
+    async with joined(silent) as (connection, _):
+        for _ in range(3):
+            assert connection.is_open
+            with pytest.raises(RequestTimeout):
+                await connection.request(ASK, timeout_ms=1_000)
+        assert not connection.is_open
+
+
+@virtual
+async def test_a_server_waits_for_a_silent_client_until_it_is_idle(clock: VirtualClock) -> None:
+    async with joined(client_handler=silent) as (connection, listener):
+        await connection.request(ASK)
+        (server_side,) = listener.connections
+        with pytest.raises(RequestTimeout):
+            await server_side.request(NOTIFY, timeout_ms=10_000)
+        assert server_side.is_open
+
+
+@virtual
+async def test_a_blocked_loop_is_no_silence(clock: VirtualClock) -> None:
+    network = MemoryNetwork(delay_s=0.1)
+    async with joined(network=network) as (connection, _):
+        request = asyncio.ensure_future(connection.request(ASK))
+        await clock.sleep(0.05)
+        stand_still(10)  # the answer arrives, and is read after the timers
+        with pytest.raises(RequestTimeout):
+            await request
+        assert connection.is_open
+        await connection.request(ASK)
 
 
 @virtual

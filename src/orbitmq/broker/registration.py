@@ -2,23 +2,28 @@
 
 ::
 
-    changed() ─┐
-    30 s ──────┴──▶ register with all at once ──▶ wait for the next reason
-    close() ──────▶ unregister from all
+    changed(), a connection lost ─┐
+    30 s ─────────────────────────┴──▶ register with all at once ──▶ wait for the next reason
+    1, 2, 4 … s after that ──────────▶ register with those that could not be reached
+    close() ─────────────────────────▶ unregister from all
 
 A nameserver that is down does not delay the others: all are called at once, and the round ends when
-the slowest has answered or timed out.
+the slowest has answered or timed out. One that was restarted knows nobody, and clients find no
+master that was elected meanwhile: so the loss of a connection is a reason to register (Java waits
+for the next period).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
 
-from orbitmq.errors import InvalidBody, OrbitError, RequestTimeout
+from orbitmq.errors import ConnectFailed, ConnectionClosed, InvalidBody, OrbitError
 from orbitmq.net.address import Address
+from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.wire.bodies.cluster import KVTable
 from orbitmq.wire.bodies.registration import (
@@ -38,6 +43,8 @@ _GATHER_MS: Final = 10
 """How long changes are collected: a starting client may create several topics in a row."""
 _UNREGISTER_MS: Final = 3_000
 """How long a stop waits for a nameserver, as in Java."""
+_AGAIN_S: Final = 1.0
+"""How soon one that could not be reached is tried again; it doubles until the next full round."""
 _PERIOD_MS_MIN: Final = 10_000
 _PERIOD_MS_MAX: Final = 60_000
 """Java's limits of ``registerNameServerPeriod``."""
@@ -84,8 +91,11 @@ class Registration:
         self._timeout_ms = timeout_ms
         self._on_ordered = on_ordered
         self._on_master = on_master
-        self._changed = asyncio.Event()
+        self._is_changed = False
+        self._news = asyncio.Event()
         self._failing: set[Address] = set()
+        self._gone: set[Address] = set()  # of these, those that could not be reached
+        self._watched: dict[Address, Connection] = {}
         self._round = asyncio.Lock()
         self._calls = 0  # of ``register``
         self._covered = 0  # those made before the last finished round began
@@ -97,18 +107,35 @@ class Registration:
 
     def changed(self) -> None:
         """Register soon, since the topic table changed."""
-        self._changed.set()
+        self._is_changed = True
+        self._news.set()
 
     async def run(self) -> None:
         """Register on every change and every period, until cancelled."""
+        time = asyncio.get_running_loop().time
+        due, again_s = time() + self._period_s, _AGAIN_S
         while True:
-            try:
-                async with asyncio.timeout(self._period_s):
-                    await self._changed.wait()
+            again = time() + again_s if self._gone else inf
+            is_time = not await self._has_news_until(min(due, again))
+            if self._is_changed:
                 await asyncio.sleep(_GATHER_MS / 1000)
-            except TimeoutError:
-                pass
-            await self.register()
+            if self._is_changed or (is_time and due <= again):
+                await self.register()
+                due, again_s = time() + self._period_s, _AGAIN_S
+            elif is_time:
+                again_s *= 2
+                async with self._round:
+                    await self._register_with(tuple(self._gone))
+
+    async def _has_news_until(self, deadline: float) -> bool:
+        """Wait for a change, or a nameserver that is gone; return False if there was none."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        self._news.clear()
+        return True
 
     async def register(self) -> int:
         """Register with each nameserver; return how many accepted.
@@ -120,12 +147,12 @@ class Registration:
         async with self._round:
             if self._covered < call:
                 covered = self._calls
-                self._accepted = await self._register_with_all()
+                self._is_changed = False
+                self._accepted = await self._register_with(self._nameservers)
                 self._covered = covered
             return self._accepted
 
-    async def _register_with_all(self) -> int:
-        self._changed.clear()
+    async def _register_with(self, nameservers: Collection[Address]) -> int:
         topics = self._topics()
         if topics is None:
             return 0
@@ -141,7 +168,7 @@ class Registration:
             compressed=False,
             body_crc32=body_crc32(body),
         )
-        calls = [self._register(nameserver, header, body) for nameserver in self._nameservers]
+        calls = [self._register(nameserver, header, body) for nameserver in nameservers]
         return sum(await asyncio.gather(*calls))
 
     async def close(self) -> None:
@@ -162,6 +189,8 @@ class Registration:
         answer = await self._request(nameserver, header, body, self._timeout_ms)
         if answer is None:
             return False
+        self._gone.discard(nameserver)
+        self._watch(nameserver)
         if nameserver in self._failing:
             self._failing.discard(nameserver)
             log.info("nameserver %s accepts registrations again", nameserver)
@@ -181,19 +210,26 @@ class Registration:
             answer = await self._dialer.request(nameserver, header, body, timeout_ms=timeout_ms)
         except OrbitError as error:
             self._note_failure(nameserver, str(error))
-            if isinstance(error, RequestTimeout):
-                self._disconnect(nameserver)
+            if isinstance(error, ConnectFailed | ConnectionClosed):
+                self._gone.add(nameserver)
+                self._news.set()
             return None
         if answer.code != ResponseCode.SUCCESS:
             self._note_failure(nameserver, f"it answered with code {answer.code}: {answer.remark}")
             return None
         return answer
 
-    def _disconnect(self, nameserver: Address) -> None:
-        """Close a silent connection, so that the next round dials again."""
+    def _watch(self, nameserver: Address) -> None:
+        """Register again when the connection that it registered by is lost."""
         connection = self._dialer.connections.get(nameserver)
-        if connection is not None:
-            connection.abort("the nameserver did not answer")
+        if connection is not None and self._watched.get(nameserver) is not connection:
+            self._watched[nameserver] = connection
+            connection.when_closed(lambda lost: self._lost(nameserver, lost))
+
+    def _lost(self, nameserver: Address, connection: Connection) -> None:
+        if self._watched.get(nameserver) is connection:
+            del self._watched[nameserver]
+            self.changed()
 
     def _read_order(self, nameserver: Address, answer: Frame) -> None:
         """Read which topics are ordered; as in Java, a topic never stops being ordered."""

@@ -28,6 +28,7 @@ from orbitmq.net.fork import check_process, process_token
 from orbitmq.net.landing import Landing
 from orbitmq.net.refusal import failure, not_supported
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.silence import Silence
 from orbitmq.wire.codes import name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer, Frame
@@ -66,6 +67,7 @@ class BlockingConnection:
         self._answers: dict[int, Frame] = {}
         self._failures: dict[int, NetworkError] = {}
         self._closed: str | None = None
+        self._silence = Silence(self._settings.request_timeout_ms)
         self._landing: Landing | None = None  # memory of the caller to receive into
         self._session: Session[None] = Session(
             identity,
@@ -279,9 +281,13 @@ class BlockingConnection:
             self._read((deadline - now) / 1000)
         else:
             self._catch_up(now + self._settings.request_timeout_ms)
-        for pending in self._session.expire(self._clock.monotonic_ms()):
+        now = self._clock.monotonic_ms()
+        expired = self._session.expire(now)
+        for pending in expired:
             timeout_ms = round(pending.deadline - pending.sent)
             self._failures[pending.opaque] = pending.timed_out(self.peer, timeout_ms)
+        if self._silence.is_long(expired, now):
+            self.close(f"nothing was heard for {(now - self._silence.since) / 1000:.1f} s")
 
     def _catch_up(self, until_ms: float) -> None:
         """Read all that arrives without a pause, after a deadline passed while we were not reading.
@@ -314,6 +320,7 @@ class BlockingConnection:
         if not size:
             self.close("the peer closed it")
             return False
+        self._silence.heard = self._clock.monotonic_ms()
         session, landing = self._session, self._landing
         try:
             for frame in (

@@ -2,7 +2,8 @@
 
 ::
 
-    OPEN ── close(), peer gone, idle, garbage, slow reader ──▶ CLOSING ── transport gone ──▶ CLOSED
+    OPEN ── close(), peer gone, silent, idle, garbage, slow reader ──▶ CLOSING
+                                                              CLOSING ── transport gone ──▶ CLOSED
       └── GO_AWAY, from a server that is about to stop: no new requests (``is_open`` is False),
           requests in flight may still be answered; it closes when all are settled
 
@@ -13,6 +14,7 @@ Invariants:
 - Every request settles exactly once: with the answer, a timeout, or the reason of the close.
 - A server stops reading from a peer that doesn't read its answers, and other peers are not delayed.
   A client keeps reading: if both ends stopped, they would deadlock.
+- A client closes a connection that times out and on which nothing is heard; see ``Silence``.
 - A handler's error is answered and logged; it never stops the server.
 """
 
@@ -35,6 +37,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
 from orbitmq.net.refusal import failure, logged_failure, not_supported, overload
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.silence import Silence
 from orbitmq.wire.burst import Burst
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
@@ -59,6 +62,9 @@ _FLUSH_BYTES = 1024 * 1024
 _BURST_BYTES = 4 * 1024
 """The transport's limit of unsent bytes once bursts are sent. A larger burst leaves at once; below
 its limit, uvloop writes at the end of the turn only, and the peer would wait for that."""
+
+_LATE_S: Final = 0.25
+"""If requests expire later than this, the loop was blocked, and answers may wait to be read."""
 
 Outcome = Response | Awaitable[Response | None] | None
 Handler = Callable[["Connection", Frame], Outcome]
@@ -125,6 +131,7 @@ class Connection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
+        self._silence = Silence(self._settings.request_timeout_ms / 1000)
         self._serving = 0
         self._tasks: set[asyncio.Future[None]] = set()
         self._drained: asyncio.Future[None] | None = None
@@ -357,7 +364,7 @@ class Connection(asyncio.Protocol):
         """Serve the requests and settle the answers in ``data``."""
         if self._state is not _State.OPEN:
             return
-        self._last_activity = self._loop.time()
+        self._last_activity = self._silence.heard = self._loop.time()
         # A debug log has every frame, and a draining connection serves none.
         is_usual = self._is_draining or log.isEnabledFor(logging.DEBUG)
         frames = self._session.receive(data, None if is_usual else self.take_leading)
@@ -588,10 +595,14 @@ class Connection(asyncio.Protocol):
         self._deadline_timer = self._loop.call_at(deadline, self._expire)
 
     def _expire(self) -> None:
-        self._deadline, self._deadline_timer = inf, None
+        was_due, self._deadline, self._deadline_timer = self._deadline, inf, None
         now = self._loop.time()
         self._withdraw(now)
-        for pending in self._session.expire(now):
+        expired = self._session.expire(now)
+        is_silent = self._side is Side.CLIENT and self._silence.is_long(expired, now)
+        if is_silent and now - was_due < _LATE_S:  # first, so that a retry finds another connection
+            self.abort(f"nothing was heard for {now - self._silence.since:.1f} s")
+        for pending in expired:
             _fail(pending, pending.timed_out(self.peer, pending.timeout_ms))
         deadline = self._session.next_deadline()
         if deadline is not None:
