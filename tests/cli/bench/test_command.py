@@ -1,10 +1,16 @@
 """Load on a small cluster: what is sent is stored, and what is stored is read."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
 
 import pytest
 
+from orbitmq.blocking import Admin
 from orbitmq.cli.main import main
+from tests.interop.waiting import until
 
 pytestmark = pytest.mark.usefixtures("nameserver")
 
@@ -41,6 +47,33 @@ def test_both_at_once_through_a_topic_that_is_gone_afterwards(
     assert found["received"]["latency_ms"]["max"] >= 0
     assert main(["topic", "list"]) == 0
     assert "orbitmq-bench" not in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_it_with_the_figures(cluster: str) -> None:
+    assert main(["topic", "create", "interrupted"]) == 0
+    command = [sys.executable, "-m", "orbitmq", "bench", "send", "interrupted", "--seconds", "600"]
+    with (
+        Admin() as admin,
+        subprocess.Popen(
+            [*command, "--rate", "100", "--nameserver", cluster],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as load,
+    ):
+        until(lambda: admin.topic_stats("interrupted").messages > 0, what="a message is stored")
+        load.send_signal(signal.SIGINT)
+        printed, errors = load.communicate()
+    assert (load.returncode, errors) == (130, "")
+    assert re.match(r"Sent +[1-9]\d* messages in .*\nRate ", printed)
+
+
+def test_a_load_of_which_nothing_arrives_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = ["--count", "5", "--nameserver", "127.0.0.1:1"]
+    assert main(["bench", "send", "load", *nowhere]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no nameserver answers: no connection to 127.0.0.1:1" in printed.err
 
 
 @pytest.mark.parametrize(

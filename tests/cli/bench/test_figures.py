@@ -51,23 +51,28 @@ def test_rates_are_those_up_to_the_last_message() -> None:
     now.at += 2
     figures.add(1_000, 1_024_000)
     figures.latencies.add(0.004)
-    figures.fail(SendUnreachable("x", topic="t", send_id="i"))
+    reason = "no broker " + "of several " * 10
+    figures.fail(SendUnreachable(reason, topic="t", send_id="i"))
     now.at += 60  # of waiting for something else
     assert figures.as_json() == {
         "messages": 1_000,
         "bytes": 1_024_000,
         "failed": 1,
         "errors": {"SendUnreachable": 1},
+        "first_error": reason,
         "seconds": 2.0,
         "per_second": 500.0,
         "bytes_per_second": 512_000.0,
         "latency_ms": {"p50": 4.0, "p90": 4.0, "p99": 4.0, "p999": 4.0, "max": 4.0},
     }
-    assert list(figure_lines(figures)) == [
+    lines = list(figure_lines(figures))
+    assert max(map(len, lines)) <= 80
+    assert lines[:5] == [
         "Sent       1,000 messages in 2.0 s",
         "Rate       500 per second, 500.0 KiB/s",
         "Latency    p50 4.0 ms, p90 4.0 ms, p99 4.0 ms, p99.9 4.0 ms, max 4.0 ms",
         "Failed     1: 1 SendUnreachable",
+        "First      no broker of several of several of several of several of several of",
     ]
 
 

@@ -35,7 +35,7 @@ def sent(topic: str, nameserver: object, capfdbinary: pytest.CaptureFixture[byte
 def consumed(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str, status: int = 0) -> bytes:
     assert main(["consume", *arguments]) == status
     printed = capfdbinary.readouterr()
-    assert printed.err == b""
+    assert printed.err.count(b"\n") == status
     return printed.out
 
 
@@ -47,6 +47,8 @@ def test_places_counts_and_filters(topic: str, capfdbinary: pytest.CaptureFixtur
     assert numbers(*CAUGHT_UP) == b"01234"
     assert numbers("--from", "beginning", "--count", "2") == b"01"
     assert numbers("--from", "3", "--until-caught-up") == b"34"
+    assert numbers("--from", "-2", "--until-caught-up") == b"34"
+    assert numbers("--from=-9", "--count", "5") == b"01234"
     assert numbers("--from", "99", "--until-caught-up", status=1) == b""
     assert numbers("--until-caught-up", status=1) == b""
     assert numbers("--from", "1h", "--until-caught-up") == b"01234"
@@ -58,13 +60,43 @@ def test_places_counts_and_filters(topic: str, capfdbinary: pytest.CaptureFixtur
     assert numbers(*CAUGHT_UP, "--queue", "0", "--queue", "broker-a/0") == b"01234"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--tags", "nosuch"], "no message of topic {} from end to its end has --tags 'nosuch'"),
+        ([], "topic {} has no message from end on; --from beginning prints those that it has"),
+        (["--from", "7"], "topic {} has no message from 7 on"),
+    ],
+)
+def test_the_end_without_a_message_is_told(
+    topic: str, arguments: list[str], told: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["consume", topic, "--until-caught-up", *arguments]) == 1
+    assert capfdbinary.readouterr().err.decode() == f"orbitmq: {told.format(topic)}\n"
+
+
+def test_the_last_are_counted_in_each_queue(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with Admin() as admin, Producer("shop") as producer:
+        admin.create_topic("to-end", queues=2)
+        for queue in admin.queues("to-end"):
+            for number in range(3 * queue.queue_id):  # the first one has none
+                producer.send(Message("to-end", b"%d" % number), queue=queue)
+    last = ["to-end", "--from", "-2", "--until-caught-up"]
+    assert consumed(capfdbinary, *last) == b"1\n2\n"
+
+
 def test_a_member_of_a_group_commits_what_it_printed(
     topic: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     member = [topic, "--group", "readers", "--from", "beginning", "--format", "%o"]
     assert consumed(capfdbinary, *member, "--count", "2") == b"01"
     assert consumed(capfdbinary, *member, "--until-caught-up") == b"234"
-    assert consumed(capfdbinary, *member, "--until-caught-up", status=1) == b""
+    assert main(["consume", *member, "--until-caught-up"]) == 1
+    printed = capfdbinary.readouterr()
+    assert printed.out == b""
+    assert printed.err == b"orbitmq: group readers has consumed topic %b to its end\n" % (
+        topic.encode()
+    )
 
 
 def test_a_member_does_not_commit_what_was_not_printed(
@@ -90,13 +122,14 @@ def test_formats(topic: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     ("arguments", "error"),
     [
         (["--queue", "7"], "has no queue '7'; name one as broker-a/0"),
-        (["--from", "yesterday"], "--from 'yesterday' is not beginning, end, an offset, a time"),
-        (["--from", "9" * 5_000], "is not a time"),
+        (["--from", "yesterday"], "--from 'yesterday' is not beginning, end, an offset, -N"),
+        (["--from", "9" * 5_000], "9' is not beginning, end"),
         (["--from", "99999999999999d"], "--from '99999999999999d' is not beginning, end"),
         (["--count", "0"], "'0' is not a number of messages"),
         (["--count", "9" * 5_000], "9' is not a number of messages"),
         (["--format", "csv"], "format 'csv' is not text, json, hex, raw"),
         (["--group", "g", "--queue", "0"], "--group shares all queues; leave out --queue"),
+        (["--group", "g", "--from", "-7"], "--from is an offset, and --group shares all queues"),
         (["--group", "g", "--from", "7"], "--from is an offset, and --group shares all queues"),
         (["--tags", "a", "--sql", "b = 1"], "not allowed with argument"),
         (["--sql", "number >"], "orbitmq:"),
@@ -139,6 +172,17 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(topic: str) -> None:
         ["sh", "-c", f"{command} | head -1"], capture_output=True, check=False, timeout=60
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"body 0\n", b"")
+
+
+def test_a_reader_that_has_gone_ends_it_without_another_message(topic: str) -> None:
+    command = [sys.executable, "-m", "orbitmq.cli.main", "consume", topic, "--from", "beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        assert tail.stdout.readline() == b"body 0\n"
+        tail.stdout.close()
+        assert tail.wait(timeout=60) == 141
+        assert tail.stderr.read() == b""
 
 
 def test_new_messages_are_printed_as_they_arrive() -> None:

@@ -83,7 +83,17 @@ def test_those_of_a_broker_and_a_nameserver(
 
 
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "namesrvAdr", status=1) == ["SETTING  VALUE  FROM"]
+    assert main(["settings", "namesrvAdr", "accessKey", "fileReservedTime", "x"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "SETTING    VALUE  FROM\naccessKey  -      default\n"
+    assert printed.err.splitlines() == [
+        "orbitmq: a client has no setting namesrvAdr; did you mean namesrvAddr?",
+        "orbitmq: a client has no setting fileReservedTime; see --of broker",
+        "orbitmq: a client has no setting x; see docs/settings.md",
+    ]
+    assert shown(capsys, "nosuch", status=1) == []
+    assert main(["settings", "nosuch", "--json"]) == 1
+    assert json.loads(capsys.readouterr().err)["exit_status"] == 1
 
 
 @pytest.mark.parametrize(

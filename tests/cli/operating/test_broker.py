@@ -69,9 +69,9 @@ def test_settings_are_shown_and_changed(shop: Shop) -> None:
 
 
 def test_a_setting_that_is_not_there(shop: Shop) -> None:
-    assert shop.printed("broker config get broker-a noSuch fileReservedTime", status=1) == (
-        "fileReservedTime=72\n"
-    )
+    status, said = shop.ended("broker config get broker-a noSuch fileReservedTime")
+    assert (status, shop.output) == (1, "fileReservedTime=72\n")
+    assert said == "orbitmq: broker-a has no setting noSuch\n"
 
 
 @pytest.mark.parametrize("what", ["queues", "topics", "log"])

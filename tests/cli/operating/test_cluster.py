@@ -74,7 +74,12 @@ def test_settings_of_nameservers(shop: Shop) -> None:
     shop.printed("cluster config set waitSecondsForService=44")
     assert shop.json(line) == {shop.nameserver: {"waitSecondsForService": "44"}}
     shop.printed("cluster config set waitSecondsForService=45")
-    shop.printed("cluster config get noSuch", status=1)
+    status, said = shop.ended("cluster config get waitSecondForService")
+    assert (status, shop.output) == (1, f"# {shop.nameserver}\n")
+    assert said == (
+        f"orbitmq: {shop.nameserver} has no setting waitSecondForService; did you mean "
+        "waitSecondsForService?\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -55,7 +55,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         about="The messages stay in the topic. Settings of the producer count, such as --set "
         "autoBatch=true.",
         examples=["bench send load", "bench send load --rate 1000 --seconds 60 --size 256 --json"],
-        status="0 all were stored, 1 some failed, 2 too many failed, or the cluster can't be asked",
+        status="0 all were stored, 1 some failed, 2 too many failed, or the cluster can't be "
+        "asked, 130 interrupted",
     )
     sends.add_argument("topic", metavar="TOPIC")
     _add_load(sends)
@@ -124,6 +125,21 @@ def _amount(arguments: argparse.Namespace) -> Amount:
     return Amount(arguments.count, _SECONDS if is_open else arguments.seconds, arguments.rate)
 
 
+def _now() -> float:
+    return SystemClock().monotonic_ms() / 1000
+
+
+def _run(work: Coroutine[object, object, None], tell: Callable[[], None], *of: Figures) -> None:
+    """Run a load, and print its figures: also if ^C ends it, or an error after some messages."""
+    try:
+        on_a_loop(work)
+    except (KeyboardInterrupt, OrbitError):
+        if any(one.messages for one in of):
+            tell()
+        raise
+    tell()
+
+
 async def _live(work: Coroutine[object, object, T], *figures: Figures) -> T:
     """Do work, and draw the figures meanwhile."""
     line = LiveLine(sys.stderr, asyncio.get_running_loop().time)
@@ -153,21 +169,25 @@ def _send(arguments: argparse.Namespace) -> int:
     client, settings = producer_settings(arguments)
     message = Message(arguments.topic, b"x" * arguments.size)
 
-    async def work() -> Figures:
-        figures = Figures("sent", asyncio.get_running_loop().time)
+    figures = Figures("sent", _now)
+
+    async def work() -> None:
         async with Producer(settings=settings, client=client) as producer:
             load = send(producer, message, _amount(arguments), arguments.in_flight, figures)
             await _live(load, figures)
-        return figures
+        if figures.first_error is not None and not figures.messages:
+            raise figures.first_error
 
-    figures = on_a_loop(work())
-    as_json = {
-        "topic": arguments.topic,
-        "size": arguments.size,
-        "in_flight": arguments.in_flight,
-        **figures.as_json(),
-    }
-    print_found(as_json, figure_lines(figures), as_json=arguments.json)
+    def tell() -> None:
+        as_json = {
+            "topic": arguments.topic,
+            "size": arguments.size,
+            "in_flight": arguments.in_flight,
+            **figures.as_json(),
+        }
+        print_found(as_json, figure_lines(figures), as_json=arguments.json)
+
+    _run(work(), tell, figures)
     return _FAILED if figures.failed else 0
 
 
@@ -178,8 +198,9 @@ def _consume(arguments: argparse.Namespace) -> int:
     _check(arguments)
     client = client_settings(arguments)
 
-    async def work() -> Figures:
-        figures = Figures("received", asyncio.get_running_loop().time)
+    figures = Figures("received", _now)
+
+    async def work() -> None:
         async with _reading(client, arguments.topic, arguments.start) as tail:
             clock = SystemClock() if arguments.start == "end" else None
             try:
@@ -187,11 +208,12 @@ def _consume(arguments: argparse.Namespace) -> int:
                     await _live(receive(tail, figures, count=arguments.count, clock=clock), figures)
             except TimeoutError:
                 pass  # it has read for as long as it should
-        return figures
 
-    figures = on_a_loop(work())
-    as_json = {"topic": arguments.topic, **figures.as_json()}
-    print_found(as_json, figure_lines(figures), as_json=arguments.json)
+    def tell() -> None:
+        as_json = {"topic": arguments.topic, **figures.as_json()}
+        print_found(as_json, figure_lines(figures), as_json=arguments.json)
+
+    _run(work(), tell, figures)
     return 0 if figures.messages else _FAILED
 
 
@@ -222,9 +244,9 @@ def _broker(arguments: argparse.Namespace) -> int:
     topic = f"{_GROUP}-{os.getpid()}-{clock.now_ms()}"
     message = Message(topic, b"x" * arguments.size)
 
-    async def work() -> tuple[Figures, Figures]:
-        now = asyncio.get_running_loop().time
-        sent, received = Figures("sent", now), Figures("received", now)
+    sent, received = Figures("sent", _now), Figures("received", _now)
+
+    async def work() -> None:
         async with (
             _topic(client, topic, arguments.queues),
             _reading(client, topic, "end") as tail,
@@ -238,18 +260,19 @@ def _broker(arguments: argparse.Namespace) -> int:
             finally:
                 reads.cancel()
                 await asyncio.gather(reads, return_exceptions=True)
-        return sent, received
 
-    sent, received = on_a_loop(work())
-    as_json = {
-        "size": arguments.size,
-        "in_flight": arguments.in_flight,
-        "queues": arguments.queues,
-        "sent": sent.as_json(),
-        "received": received.as_json(),
-    }
-    lines = [*figure_lines(sent), "", *figure_lines(received)]
-    print_found(as_json, lines, as_json=arguments.json)
+    def tell() -> None:
+        as_json = {
+            "size": arguments.size,
+            "in_flight": arguments.in_flight,
+            "queues": arguments.queues,
+            "sent": sent.as_json(),
+            "received": received.as_json(),
+        }
+        lines = [*figure_lines(sent), "", *figure_lines(received)]
+        print_found(as_json, lines, as_json=arguments.json)
+
+    _run(work(), tell, sent, received)
     return 0 if received.messages >= sent.messages and not sent.failed else _FAILED
 
 

@@ -1,10 +1,12 @@
 """What a load measured: counts, rates and latencies, for a terminal and as JSON."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
-from orbitmq.cli.render import human_size
+from orbitmq.cli.render import WIDTH, human_size
+from orbitmq.errors import OrbitError
 
 __all__ = ["Figures", "Latencies", "LiveLine", "figure_lines"]
 
@@ -71,6 +73,7 @@ class Figures:
         self.bytes = 0
         self.failed = 0
         self.errors: Counter[str] = Counter()
+        self.first_error: OrbitError | None = None
         self.latencies = Latencies()
         self._now = now
         self._began = self._last = now()
@@ -81,9 +84,10 @@ class Figures:
         self.bytes += size
         self._last = self._now()
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: OrbitError) -> None:
         """Count a message that could not be sent."""
         self.failed += 1
+        self.first_error = self.first_error or error
         self.errors[type(error).__name__] += 1
 
     @property
@@ -102,6 +106,7 @@ class Figures:
             "bytes": self.bytes,
             "failed": self.failed,
             "errors": dict(self.errors),
+            "first_error": None if self.first_error is None else str(self.first_error),
             "seconds": round(self.seconds, 3),
             "per_second": round(self.per_second(self.messages), 1),
             "bytes_per_second": round(self.per_second(self.bytes), 1),
@@ -120,6 +125,9 @@ def figure_lines(figures: Figures) -> Iterator[str]:
     if figures.failed:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.errors.most_common())
         yield f"Failed     {figures.failed:,}: {kinds}"
+        yield from textwrap.wrap(
+            f"First      {figures.first_error}", WIDTH, subsequent_indent=" " * 11
+        )
 
 
 class LiveLine:

@@ -8,14 +8,18 @@ answered is flushed as soon as it is written.
 """
 
 import argparse
+import asyncio
+import os
 import re
+import stat
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import BinaryIO, Final
 
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
 from orbitmq.cli.commands.consume_format import Write, writer
+from orbitmq.cli.problems import tell_missing
 from orbitmq.cli.times import past_ms
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.pull import PullConsumer
@@ -28,7 +32,8 @@ from orbitmq.message.model import MessageQueue, StoredMessage
 
 __all__ = ["add_arguments"]
 
-_NONE: Final = 1
+_OFFSET: Final = re.compile(r"-?\d{1,19}", re.ASCII)
+"""From the beginning of a queue; from its end with a minus, as in kcat and rpk."""
 _BEGINNING, _END = "beginning", "end"
 _POLL_MS: Final = 1_000
 _POLLED_MAX: Final = 256
@@ -41,6 +46,7 @@ a template is text with these fields, and \n \r \t \0 \\ as in C:
 examples:
   orbitmq consume orders                            new messages, until ^C
   orbitmq consume orders --from beginning --until-caught-up
+  orbitmq consume orders --from -10                 also the last ten per queue
   orbitmq consume orders --from 10m --tags 'paid || late' --json
   orbitmq consume orders --from 2026-11-15T09:30 --count 100
   orbitmq consume orders --queue broker-a/3 --from 4200 --count 1 --format raw
@@ -66,8 +72,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         dest="start",
         metavar="PLACE",
         default=_END,
-        help="beginning, end (the default), an offset, a time such as 2026-11-15T09:30, or how "
-        "long ago: 30s, 10m, 2h, 1d",
+        help="beginning, end (the default), an offset, -N for the last N messages of each queue, a "
+        "time such as 2026-11-15T09:30, or how long ago: 30s, 10m, 2h, 1d",
     )
     command.add_argument("--count", metavar="N", type=_count, help="stop after N messages")
     command.add_argument(
@@ -124,14 +130,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check_place(place: str) -> None:
-    if place in (_BEGINNING, _END) or place.isdecimal():
+    if place in (_BEGINNING, _END) or _OFFSET.fullmatch(place):
         return
     try:
         past_ms(place, "from")
     except InvalidInput as error:
         raise InvalidInput(
-            f"--from {place[:40]!r} is not beginning, end, an offset, a time such as "
-            "2026-11-15T09:30, or a duration such as 2h",
+            f"--from {place[:40]!r} is not beginning, end, an offset, -N for the last N, a time "
+            "such as 2026-11-15T09:30, or a duration such as 2h",
             field="from",
         ) from error
 
@@ -151,10 +157,23 @@ async def _consume(
                 start = {one: await _start(admin, one, arguments.start, end) for one in queues}
                 is_whole = arguments.queue is None
                 batches = read.from_offsets(core, start, arguments.topic if is_whole else None)
-        printed = await _print(batches, arguments.key, read, write, sys.stdout.buffer)
+        out = sys.stdout.buffer
+        printed = await _while_read(_print(batches, arguments.key, read, write, out), out)
     finally:
         await core.release()
-    return 0 if printed else _NONE
+    return 0 if printed else tell_missing(_nothing(arguments), as_json=arguments.json)
+
+
+def _nothing(arguments: argparse.Namespace) -> str:
+    """Return what is told when the end was reached and nothing was printed."""
+    topic, place = arguments.topic, arguments.start
+    for option in ("tags", "sql", "key"):
+        if (chosen := getattr(arguments, option)) is not None:
+            return f"no message of topic {topic} from {place} to its end has --{option} {chosen!r}"
+    if arguments.group is not None:
+        return f"group {arguments.group} has consumed topic {topic} to its end"
+    advice = "; --from beginning prints those that it has" if place == _END else ""
+    return f"topic {topic} has no message from {place} on{advice}"
 
 
 class _Read:
@@ -208,6 +227,40 @@ class _Read:
             return False
         mine = consumer.assignment
         return all([await consumer.position(one) >= self._end.get(one, 0) for one in mine])
+
+
+async def _while_read(work: Coroutine[object, object, int], stream: BinaryIO) -> int:
+    """Do work that writes to a stream; raise BrokenPipeError when a pipe has no reader any more.
+
+    A write would raise that too, but with ``| head`` there may be none for a long time.
+    """
+    task = asyncio.ensure_future(work)
+    if not _is_pipe(stream):
+        return await task
+    loop = asyncio.get_running_loop()
+    unread = asyncio.Event()
+
+    def stop() -> None:
+        loop.remove_reader(stream)
+        unread.set()
+        task.cancel()
+
+    loop.add_reader(stream, stop)  # the end for writing has an error to read, and nothing else
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if unread.is_set():
+            raise BrokenPipeError from None
+        raise
+    finally:
+        loop.remove_reader(stream)
+
+
+def _is_pipe(stream: BinaryIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except OSError:  # a stream of a program, without a descriptor
+        return False
 
 
 async def _print(
@@ -272,14 +325,15 @@ async def _start(
     begin = await admin.min_offset(queue)
     if place == _BEGINNING:
         return begin
-    if re.fullmatch(r"\d{1,19}", place):
-        return min(max(int(place), begin), end)
+    if _OFFSET.fullmatch(place):
+        offset = end + int(place) if place.startswith("-") else int(place)
+        return min(max(offset, begin), end)
     return await admin.search_offset(queue, past_ms(place, "from"))
 
 
 def _consume_from(place: str) -> str | int:
     """Return where a new group begins."""
-    if place.isdecimal():
+    if _OFFSET.fullmatch(place):
         raise InvalidInput(
             "--from is an offset, and --group shares all queues; give a time, or leave one out",
             field="from",

@@ -1,7 +1,7 @@
 """``orbitmq settings``: the settings that commands and servers would have, and where from."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ from orbitmq.cli.cluster import (
     print_found,
 )
 from orbitmq.cli.environment import of_server, variable
+from orbitmq.cli.problems import MISSING, nearest, tell_missing
 from orbitmq.client.settings import CLIENT_NAMES, PRODUCER_NAMES, load
 from orbitmq.errors import InvalidInput
 from orbitmq.settings import Property, from_arguments, read, texts_of
@@ -20,11 +21,10 @@ from orbitmq.settings import Property, from_arguments, read, texts_of
 __all__ = ["Setting", "add_arguments", "setting_lines"]
 
 _DEFAULT: Final = "default"
-_MISSING: Final = 1
 _HIDDEN: Final = "…"
 _SECRETS: Final = frozenset({"secretKey", "securityToken", "tls.client.keyPassword"})
 _CLIENTS: Final = {"client": CLIENT_NAMES, "producer": PRODUCER_NAMES}
-_SERVERS: Final = {
+_SERVERS: Final[Mapping[str, Callable[[], Any]]] = {
     "broker": lambda: import_module("orbitmq.broker.settings"),
     "nameserver": lambda: import_module("orbitmq.nameserver.settings"),
 }
@@ -83,8 +83,22 @@ def _run(arguments: argparse.Namespace) -> int:
         {"setting": one.name, "value": one.value, "from": one.source, "variable": one.variable}
         for one in chosen
     ]
-    print_found(as_json, setting_lines(chosen), as_json=arguments.json)
-    return 0 if known.issuperset(arguments.names) else _MISSING
+    missing = [name for name in dict.fromkeys(arguments.names) if name not in known]
+    if chosen or not missing:
+        print_found(as_json, setting_lines(chosen), as_json=arguments.json)
+    for name in missing:
+        tell_missing(_missing(name, arguments.of, known), as_json=arguments.json)
+    return MISSING if missing else 0
+
+
+def _missing(name: str, of: str, known: Collection[str]) -> str:
+    """Return what is told of a name that no setting has."""
+    text = f"a {of} has no setting {name}"
+    if meant := nearest(name, known):
+        return f"{text}; did you mean {meant}?"
+    others = {**_CLIENTS, **{one: load().KEYS for one, load in _SERVERS.items()}}
+    having = [f"--of {one}" for one, names in others.items() if name in names]
+    return f"{text}; see {' or '.join(having) or 'docs/settings.md'}"
 
 
 def _of_client(arguments: argparse.Namespace) -> list[Setting]:

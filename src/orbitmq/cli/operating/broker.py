@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from orbitmq.cli.asking import Run, add_command, add_on, ask, counted, family, fitted
 from orbitmq.cli.cluster import pairs, print_found
 from orbitmq.cli.missing import tell_no_broker
+from orbitmq.cli.problems import nearest, tell_missing
 from orbitmq.cli.render import local_time
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus
@@ -25,9 +26,8 @@ __all__ = [
     "chosen_settings",
     "config_lines",
     "status_lines",
+    "tell_missing_settings",
 ]
-
-_MISSING: Final = 1
 
 
 def add_broker_commands(command: argparse.ArgumentParser) -> None:
@@ -179,7 +179,22 @@ def _get(arguments: argparse.Namespace) -> int:
     found = ask(arguments, lambda admin: admin.broker_config(arguments.broker))
     chosen = chosen_settings(found, arguments.names)
     print_found(chosen, config_lines(chosen), as_json=arguments.json)
-    return _MISSING if len(chosen) < len(set(arguments.names)) else 0
+    return tell_missing_settings({arguments.broker: found}, arguments)
+
+
+def tell_missing_settings(
+    settings: Mapping[str, Mapping[str, str]], arguments: argparse.Namespace
+) -> int:
+    """Print which of the named settings a server lacks; return the exit status, 1, or 0."""
+    status = 0
+    for server, of in settings.items():
+        for name in dict.fromkeys(arguments.names):
+            if name not in of:
+                meant = nearest(name, of)
+                advice = "" if meant is None else f"; did you mean {meant}?"
+                text = f"{server} has no setting {name}{advice}"
+                status = tell_missing(text, as_json=arguments.json)
+    return status
 
 
 def chosen_settings(settings: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

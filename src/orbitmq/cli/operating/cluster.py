@@ -17,6 +17,7 @@ from orbitmq.cli.operating.broker import (
     broker_row,
     chosen_settings,
     config_lines,
+    tell_missing_settings,
 )
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStatus, Cluster
@@ -240,8 +241,7 @@ def _get(arguments: argparse.Namespace) -> int:
     chosen = {address: chosen_settings(of, arguments.names) for address, of in found.items()}
     lines = [line for address, of in chosen.items() for line in (f"# {address}", *config_lines(of))]
     print_found(chosen, lines, as_json=arguments.json)
-    is_whole = all(len(of) == len(set(arguments.names)) for of in chosen.values())
-    return 0 if is_whole or not arguments.names else _INCOMPLETE
+    return tell_missing_settings(found, arguments)
 
 
 def _set(arguments: argparse.Namespace) -> int:
