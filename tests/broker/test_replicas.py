@@ -8,6 +8,7 @@ import pytest
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
+from orbitmq.message.properties import encode
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
@@ -285,6 +286,29 @@ def test_a_slave_knows_the_topics_that_it_has_messages_of_before_the_master_tell
         await group.until(lambda: slave.state.topics.table["orders"] == wanted)
         assert slave.state.topics.data_version == master.state.topics.data_version
         assert group.clock.monotonic_ms() - began_ms < 10_000
+        await slave.close()
+        await master.close()
+
+    run(scene, role="SYNC_MASTER")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"DELAY": "18"},
+        {"TIMER_DELAY_MS": "60000"},
+        {"TRAN_MSG": "true", "PGROUP": "shop", "UNIQ_KEY": "7F00"},
+    ],
+)
+def test_a_slave_knows_where_waiting_messages_will_go(properties: dict[str, str]) -> None:
+    async def scene(group: Group) -> None:
+        master, slave = await group.start(MASTER), await group.start(SLAVE)
+        await group.until(lambda: master.state.acks.in_sync == 1)
+        text = encode(properties).decode()
+        header = send_header("orders", queue_id=2, properties=text)
+        answer = await group.ask(MASTER, header, body=b"waits", timeout_ms=10_000)
+        assert answer.code == ResponseCode.SUCCESS
+        assert slave.state.topics.table["orders"].read_queue_nums == 3
         await slave.close()
         await master.close()
 

@@ -18,10 +18,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from orbitmq.broker.leadership import GroupRole
+from orbitmq.broker.sending.delivered_copies import destination_of
 from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.state import State
 from orbitmq.errors import InvalidInput
-from orbitmq.message.names import TRANSACTION_GROUP
+from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.replication.elected_primary import ElectedPrimary
@@ -53,6 +54,7 @@ __all__ = ["Replicas"]
 log = logging.getLogger("orbitmq.broker")
 
 Arrival = Callable[[list[Dispatched]], None]
+_WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)
 _BEHIND: Final = 1
 """The port for slaves, counted from the broker's, unless a setting says which."""
 
@@ -134,15 +136,21 @@ class Replicas:
         """Return what a slave does with new messages.
 
         It asks for topics that it doesn't know, and has them at once with the queues that it sees:
-        if it is promoted before the master has answered, what it has can be read.
+        if it is promoted before the master has answered, what it has can be read. Messages that
+        wait (delayed, timed, halves) have a destination, too, which gets them later.
         """
 
         def arrived(entries: list[Dispatched]) -> None:
             known = self._state.topics.table
             for entry in entries:
-                if entry.topic not in known:
-                    self.sync.ask_for(entry.topic)
-                self._learn(entry.topic, entry.queue_id)
+                topic, queue_id = entry.topic, entry.queue_id
+                if topic in _WAITING:
+                    record = self._state.store.record(entry.commit_log_offset)
+                    found = None if record is None else destination_of(record.properties)
+                    topic, queue_id = found or (topic, queue_id)
+                if topic not in known:
+                    self.sync.ask_for(topic)
+                self._learn(topic, queue_id)
             then(entries)
 
         return arrived

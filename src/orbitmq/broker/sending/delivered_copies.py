@@ -12,7 +12,7 @@ from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
 
-__all__ = ["NEVER_STORED", "due_message", "find_alike", "real_topic_of"]
+__all__ = ["NEVER_STORED", "destination_of", "due_message", "find_alike", "real_topic_of"]
 
 NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 """The store will not take these later either; no other message may wait for them."""
@@ -21,7 +21,7 @@ _COPIES_MAX: Final = 64
 """Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
 _SEAL: Final = properties.CRC32.encode()
-_NEVER_DELAYED: Final = (HALF_TOPIC.encode(), TIMER_TOPIC.encode())
+_NEVER_DELAYED: Final = (HALF_TOPIC, TIMER_TOPIC)
 """Java's broker drops half messages too; one for the timer topic would be delivered forever."""
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
@@ -41,25 +41,34 @@ def real_topic_of(record: RecordView | Filed | Incoming) -> str | None:
     return None if topic is None else topic.decode(errors="replace")
 
 
+def destination_of(text: bytes) -> tuple[str, int] | None:
+    r"""Return the topic and queue that the properties of a waiting message name; None if invalid.
+
+    >>> destination_of(b"REAL_TOPIC\x01orders\x02REAL_QID\x013\x02")
+    ('orders', 3)
+    """
+    topic, queue_id = _real_topic(text), _real_queue_id(text)
+    if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
+        return None
+    return topic.decode(errors="replace"), int(queue_id)
+
+
 def due_message(record: RecordView) -> Incoming | None:
     """Return the message to deliver for a record; None if it has no valid destination.
 
     Its properties stay as they are, as in Java, but for the checksum.
     """
     body, text, flag, sys_flag, born_ms, born_host, store_host, times = record.carried()
-    topic = _real_topic(text)
-    queue_id = _real_queue_id(text)
-    if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
-        return None
-    if topic in _NEVER_DELAYED:
+    destination = destination_of(text)
+    if destination is None or destination[0] in _NEVER_DELAYED:
         return None
     if _SEAL in text:  # a checksum of the record that was read
         found = properties.decode(text)
         found.pop(properties.CRC32, None)
         text = properties.join(found)
     return Incoming(
-        topic=topic.decode(errors="replace"),
-        queue_id=int(queue_id),
+        topic=destination[0],
+        queue_id=destination[1],
         body=body,
         properties=text,
         flag=flag,

@@ -228,7 +228,9 @@ class Topics:
         found = self._table.get(topic) or TopicConfig(
             topic_name=topic, read_queue_nums=0, write_queue_nums=0
         )
-        if queue_id < found.read_queue_nums or self.is_system(topic) or is_lmq(topic):
+        if not found.read_queue_nums <= queue_id < QUEUES_MAX:
+            return
+        if self.is_system(topic) or is_lmq(topic):
             return
         queues = queue_id + 1
         writable = max(found.write_queue_nums, queues)

@@ -293,9 +293,21 @@ class _Simulation:
         for place in dict.fromkeys((*self._sampled, *found)):
             age = -now_ms if is_split and place[0] in shared else self._troubles.age
             sample = Progress(*place, age, found.get(place, -1))
-            if self._sampled.get(place) != sample:
+            before = self._sampled.get(place)
+            if before is not None and self._is_of_before(before, sample):
+                continue
+            if before != sample:
                 self._sampled[place] = sample
                 self.history.progress.append(sample)
+
+    def _is_of_before(self, before: Progress, now: Progress) -> bool:
+        """Return whether an offset is only what a master that started again has in its files.
+
+        While it was gone, members began at the offset of its slave, which may be older, and commit
+        that next.
+        """
+        is_again = 0 <= before.age < now.age and before.offset == now.offset
+        return is_again and self.plan.replication.has_slave
 
     def _watch(self, source: Address, target: Address, data: bytes) -> None:
         self._digest.update(f"{self.clock.monotonic_ms()} {source} {target} ".encode())
