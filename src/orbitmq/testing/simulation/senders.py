@@ -111,6 +111,10 @@ class Sender:
             if attempt.kind.is_transaction:
                 await self._decisions.end(address, attempt, stored)
             return True
+        elif answer.code == ResponseCode.INVALID_PARAMETER and self._caller.history.promotions:
+            self._route = (
+                None  # of a slave that was promoted before it knew all queues of the topic
+            )
         elif answer.code not in TRY_AGAIN:
             self._caller.note_odd(answer, header)
         return False

@@ -1,12 +1,14 @@
 import pytest
+from msgspec.structs import replace
 
 from orbitmq.message.ids import offset_id
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.settings import FlushMode
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import ConsumerSendMsgBack
-from tests.broker.send_world import HERE, SendWorld, header
+from tests.broker.send_world import HERE, SMALL, SendWorld, header
 from tests.broker.world import ask
 
 BACK = ConsumerSendMsgBack(offset=0, group="billing", delay_level=0, origin_topic="orders")
@@ -45,6 +47,13 @@ def test_the_message_waits_for_its_next_try_as_java_stores_it(world: SendWorld) 
         "REAL_TOPIC": "%RETRY%billing",
         "REAL_QID": "0",
     }
+
+
+def test_the_answer_comes_when_the_next_try_is_on_disk() -> None:
+    world = SendWorld(replace(SMALL, flush_mode=FlushMode.SYNC))
+    world.send(header(properties={"UNIQ_KEY": "U1"}), b"1 pizza")
+    assert back(world).code == ResponseCode.SUCCESS
+    assert world.store.flushed == world.store.log.end
 
 
 def test_a_second_try_keeps_where_it_came_from_and_waits_longer(world: SendWorld) -> None:

@@ -52,7 +52,11 @@ class SendBackHandlers:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, connection: Connection, request: Frame) -> Response | None:
-        """Store the message again; answer when it is stored."""
+        """Store the message again; answer when it is stored as safely as a send.
+
+        The consumer then commits an offset past it. Java's broker does not wait for the disk: its
+        groups miss the message if power is lost in that moment.
+        """
         header = request.read(ConsumerSendMsgBack)
         group = self.retries.group(header.group)
         if not self.settings.broker.broker_permission & WRITE:
@@ -113,7 +117,6 @@ class SendBackHandlers:
             born_host=record.born_host,
             store_host=self.store_host(),
             reconsume_times=record.reconsume_times + 1,
-            wait=False,
         )
         return message, origin
 
