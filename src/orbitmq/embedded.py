@@ -42,7 +42,7 @@ from weakref import finalize
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.settings import LiveSettings, check_known
 from orbitmq.errors import InvalidInput, NotRunning
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.scan import decode_all, split_inner
@@ -226,7 +226,7 @@ class EmbeddedCluster:
 
 
 def _checked(settings: Mapping[Any, Any]) -> dict[str, str]:
-    """Check that names and values are texts; raise InvalidInput if not."""
+    """Check that names and values are texts, and names known; raise InvalidInput if not."""
     for name, value in settings.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(
@@ -234,6 +234,7 @@ def _checked(settings: Mapping[Any, Any]) -> dict[str, str]:
                 f'"{name}": "{value}"',
                 field="settings",
             )
+    check_known(Property(name, value, "settings") for name, value in settings.items())
     return dict(settings)
 
 

@@ -5,6 +5,7 @@ and the rest when a test asks for a broker; it lies outside of ``orbitmq``, whos
 run 30 ms.
 """
 
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from orbitmq.testing.broker import BrokerUnderTest
 
 _MARK = "orbitmq"
+_ARGUMENTS = ("brokers", "settings")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,9 +39,26 @@ def orbitmq_broker(
 ) -> "Iterator[BrokerUnderTest]":
     """Start a broker for this test alone, with a temporary store."""
     mark = request.node.get_closest_marker(_MARK)
-    given: dict[str, Any] = dict(mark.kwargs) if mark is not None else {}
+    given = {} if mark is None else _checked(mark)
     given["settings"] = {**orbitmq_settings, **given.get("settings", {})}
     yield from _running(given)
+
+
+def _checked(mark: pytest.Mark) -> dict[str, Any]:
+    """Return the arguments of a mark; fail the test if they can't be those of a broker."""
+    wrong = [repr(one) for one in mark.args] + [one for one in mark.kwargs if one not in _ARGUMENTS]
+    if wrong:
+        near = difflib.get_close_matches(wrong[0], _ARGUMENTS, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"it has {' and '.join(_ARGUMENTS)}"
+        pytest.fail(f"the mark {_MARK} has no argument {wrong[0]}; {meant}", pytrace=False)
+    settings = mark.kwargs.get("settings", {})
+    if not isinstance(settings, dict):
+        pytest.fail(
+            f"settings of the mark {_MARK} is {settings!r}; give a dict, as "
+            '{"flushDiskType": "SYNC_FLUSH"}',
+            pytrace=False,
+        )
+    return dict(mark.kwargs)
 
 
 @pytest.fixture(scope="session")

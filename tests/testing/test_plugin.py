@@ -92,10 +92,25 @@ def test_a_bad_mark_says_what_is_wrong(pytester: pytest.Pytester) -> None:
         @pytest.mark.orbitmq(brokers=0)
         def test_two(orbitmq_broker):
             pass
+
+        @pytest.mark.orbitmq(2)
+        def test_three(orbitmq_broker):
+            pass
+
+        @pytest.mark.orbitmq(settings="flushDiskType")
+        def test_four(orbitmq_broker):
+            pass
+
+        @pytest.mark.orbitmq(settings={"autoCreateTopicEnabel": "false"})
+        def test_five(orbitmq_broker):
+            pass
     """
-    result = ran(pytester, code, errors=2)
-    result.stdout.fnmatch_lines(["*unexpected keyword argument 'broker'*"])
-    result.stdout.fnmatch_lines(["*brokers is 0; it must be from 1 to 26*"])
+    said = ran(pytester, code, errors=5).stdout.str()
+    assert "the mark orbitmq has no argument broker; did you mean brokers?" in said
+    assert "brokers is 0; it must be from 1 to 26" in said
+    assert "the mark orbitmq has no argument 2; it has brokers and settings" in said
+    assert "settings of the mark orbitmq is 'flushDiskType'; give a dict" in said
+    assert "did you mean autoCreateTopicEnable?" in said
 
 
 def test_a_run_without_a_broker_loads_nothing_of_orbitmq(pytester: pytest.Pytester) -> None:

@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.failover.settings import FAILOVER_NAMES, FailoverSettings
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.logs import LogLevel
@@ -51,6 +51,7 @@ __all__ = [
     "BrokerRole",
     "BrokerSettings",
     "LiveSettings",
+    "check_known",
 ]
 
 log = logging.getLogger("orbitmq.broker")
@@ -591,6 +592,16 @@ def _is_ipv6(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_known(properties: Iterable[Property]) -> None:
+    """Raise InvalidSetting for the first property that neither ours nor Java's broker has.
+
+    A file may have keys for other programs, so ``LiveSettings.load`` only warns of them.
+    """
+    for one in properties:
+        for warning in _KEYS.unknown([one]):
+            raise InvalidSetting(warning, file=one.file, line=one.line, field=one.name)
 
 
 def _why_not(one: Property) -> str:
