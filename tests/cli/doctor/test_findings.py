@@ -1,6 +1,6 @@
 """What the doctor prints, at 80 columns."""
 
-from orbitmq.cli.doctor.findings import finding_lines, problem, risk
+from orbitmq.cli.doctor.findings import finding_lines, note, problem, risk
 
 SAID = """\
 PROBLEM  nameserver 10.0.0.2:9876 does not answer: no connection to
@@ -11,6 +11,9 @@ RISK     autoCreateTopicEnable is on.
          In production switch it off:
          $ orbitmq broker config set autoCreateTopicEnable=false --on the-one-and-only-broker
 
+NOTE     a misspelled topic is created.
+         Switch it off in production.
+
 fine     ports, TLS
 
 1 problem and 1 risk; 2 checks passed
@@ -20,6 +23,7 @@ fine     ports, TLS
 def test_problems_come_first_and_commands_are_not_wrapped() -> None:
     command = "orbitmq broker config set autoCreateTopicEnable=false --on the-one-and-only-broker"
     findings = [
+        note("c", "a misspelled topic is created.", "Switch it off in production."),
         risk("a", "autoCreateTopicEnable is on.", "In production switch it off:", command),
         problem(
             "b",

@@ -5,15 +5,18 @@ import io
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from orbitmq.cli.servers.serving import allow_many_open_files, serve
+from orbitmq.cli.servers.serving import allow_many_open_files, recovery_progress, serve
 from orbitmq.errors import InvalidInput, OrbitError
 from tests.cli.running_servers import few_open_files, serving
+from tests.cli.terminal import Terminal
 
 
 async def no_reload(_server: object) -> None:
@@ -86,6 +89,45 @@ def test_a_terminal_that_is_closed_while_it_starts_stops_it(
     monkeypatch.setattr("sys.stdout", ClosedTerminal())
     assert serve(server, lambda _: "ready", no_reload) == 0
     assert steps == ["stopped"]
+
+
+@pytest.mark.parametrize(
+    "command", ["up --broker-port 0 --nameserver-port 0", "nameserver --port 0"]
+)
+def test_it_does_not_outlive_the_program_at_the_other_end_of_its_input(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ours, its = os.pipe()
+    started = [sys.executable, "-m", "orbitmq", *command.split(), "--stop-at-eof"]
+    with os.fdopen(ours) as its_input, os.fdopen(its, "w") as parent:
+        with subprocess.Popen(started, stdin=its_input, stdout=-1, stderr=-1) as server:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith(b"ready ")
+            parent.close()
+            assert server.wait(timeout=60) == 0
+
+
+def test_an_input_that_is_no_pipe_has_no_program_at_its_other_end() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "orbitmq", "nameserver", "--port", "0", "--stop-at-eof"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("orbitmq: --stop-at-eof needs a pipe as standard input")
+
+
+def test_nothing_is_drawn_of_a_store_without_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    show = recovery_progress()
+    show(0, 0)
+    assert terminal.getvalue() == ""
+    show(1, 2)
+    assert "recovering" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("has_terminal", [True, False])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from orbitmq.cli.doctor.facts import BrokerFacts, Facts
-from orbitmq.cli.doctor.findings import Finding, problem, risk
+from orbitmq.cli.doctor.findings import Finding, note, problem, risk
 from orbitmq.net.address import Address
 from orbitmq.net.exposure import is_loopback
 
@@ -212,19 +212,31 @@ def check_clocks(facts: Facts) -> Iterator[Finding]:
 
 
 def check_auto_create(facts: Facts) -> Iterator[Finding]:
-    """Check that brokers don't create what is misspelled."""
+    """Check that brokers don't create what is misspelled.
+
+    It is the default, and good for a developer: a note about brokers that no other machine reaches.
+    """
+    local: list[str] = []
     for setting, what in (
         ("autoCreateTopicEnable", "a send to a misspelled topic creates it, with default settings"),
         ("autoCreateSubscriptionGroup", "a misspelled group is created, and starts from nothing"),
     ):
-        names = [_named(one) for one in facts.masters if one.config.get(setting) == "true"]
-        if names:
+        having = [one for one in facts.masters if one.config.get(setting) == "true"]
+        if having and all(is_loopback(Address.parse(one.broker.address).host) for one in having):
+            local.append(setting)
+        elif having:
             yield risk(
                 "automatic creation",
-                f"{setting} is on at {', '.join(names)}: {what}.",
+                f"{setting} is on at {', '.join(map(_named, having))}: {what}.",
                 "In production create them beforehand, and switch it off:",
                 f"orbitmq broker config set {setting}=false",
             )
+    if local:
+        yield note(
+            "automatic creation",
+            "a misspelled topic or group is created, as is usual on a developer's machine.",
+            f"In production switch off {' and '.join(local)}.",
+        )
 
 
 def check_permissions(facts: Facts) -> Iterator[Finding]:

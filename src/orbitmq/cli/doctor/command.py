@@ -141,7 +141,8 @@ def _run(arguments: argparse.Namespace) -> int:
     findings, fine = diagnosed(facts)
     found = {"findings": [msgspec.structs.asdict(one) for one in findings], "passed": fine}
     print_found(found, finding_lines(findings, fine), as_json=arguments.json)
-    is_wrong = any(one.level is Level.PROBLEM or arguments.strict for one in findings)
+    wrong = (Level.PROBLEM, Level.RISK) if arguments.strict else (Level.PROBLEM,)
+    is_wrong = any(one.level in wrong for one in findings)
     return _WRONG if is_wrong else 0
 
 

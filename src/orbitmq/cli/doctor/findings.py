@@ -10,17 +10,18 @@ import msgspec
 from orbitmq.cli.asking import counted
 from orbitmq.cli.render import Line
 
-__all__ = ["Finding", "Level", "finding_lines", "problem", "risk"]
+__all__ = ["Finding", "Level", "finding_lines", "note", "problem", "risk"]
 
 _INDENT: Final = 9
 _WIDTH: Final = 80
 
 
 class Level(StrEnum):
-    """How bad it is: it does not work; or it works, and will hurt one day."""
+    """How bad it is: it does not work; it works, and will hurt one day; or it would elsewhere."""
 
     PROBLEM = "problem"
     RISK = "risk"
+    NOTE = "note"
 
 
 _STYLES: Final = {Level.PROBLEM: "wrong", Level.RISK: "risk"}
@@ -54,12 +55,17 @@ def risk(check: str, says: str, do: str, run: str | None = None) -> Finding:
     return Finding(level=Level.RISK, check=check, says=says, do=do, run=run)
 
 
+def note(check: str, says: str, do: str, run: str | None = None) -> Finding:
+    """Return a finding of something that is fine here, and would be a risk in production."""
+    return Finding(level=Level.NOTE, check=check, says=says, do=do, run=run)
+
+
 def finding_lines(findings: Sequence[Finding], fine: Sequence[str]) -> Iterator[str]:
-    """Yield what is printed: problems first, then risks, then what is fine."""
+    """Yield what is printed: problems first, then risks and notes, then what is fine."""
     for level in Level:
         for one in findings:
             if one.level is level:
-                yield from _lines(level.upper(), one.says, _STYLES[level])
+                yield from _lines(level.upper(), one.says, _STYLES.get(level))
                 yield from _lines("", one.do)
                 if one.run is not None:  # on one line, however long: it is copied
                     yield f"{'':{_INDENT}}$ {one.run}"
@@ -68,7 +74,7 @@ def finding_lines(findings: Sequence[Finding], fine: Sequence[str]) -> Iterator[
         yield from _lines("fine", ", ".join(fine), "fine")
         yield ""
     problems = sum(one.level is Level.PROBLEM for one in findings)
-    risks = len(findings) - problems
+    risks = sum(one.level is Level.RISK for one in findings)
     parts = [counted(problems, "problem")] * bool(problems) + [counted(risks, "risk")] * bool(risks)
     yield f"{' and '.join(parts) or 'nothing is wrong'}; {counted(len(fine), 'check')} passed"
 

@@ -52,11 +52,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         status="without COMMAND: 0 stopped by a signal, 2 could not start or go on",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
-    command.add_argument(
-        "--stop-at-eof",
-        action="store_true",
-        help="also stop when standard input ends, so as not to outlive a parent process",
-    )
     add_ready_option(command)
     add_loss_option(command)
     add_server_options(command)

@@ -51,6 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
         ),
         lambda nameserver: ready_line(arguments, nameserver=str(nameserver.address)),
         partial(_reload, arguments),
+        stop_at_eof=arguments.stop_at_eof,
     )
 
 

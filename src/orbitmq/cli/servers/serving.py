@@ -17,6 +17,7 @@ import logging
 import os
 import resource
 import signal
+import stat
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +25,7 @@ from typing import Final, TypeVar
 
 from orbitmq.cli.render import ProgressBar
 from orbitmq.cli.servers.log_output import add_log_options
-from orbitmq.errors import OrbitError
+from orbitmq.errors import InvalidInput, OrbitError
 from orbitmq.net.event_loop import new_event_loop
 from orbitmq.settings import Property
 
@@ -48,7 +49,7 @@ _FEW_OPEN_FILES: Final = 4096
 
 
 def add_server_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of every command that listens: ``--set``, ``--insecure`` and ``--log-…``."""
+    """Add the options of every server."""
     command.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -60,6 +61,11 @@ def add_server_options(command: argparse.ArgumentParser) -> None:
         "--insecure",
         action="store_true",
         help="listen on an address that other machines reach, without authentication",
+    )
+    command.add_argument(
+        "--stop-at-eof",
+        action="store_true",
+        help="also stop when standard input, a pipe, ends, so as not to outlive a parent process",
     )
     add_log_options(command)
 
@@ -132,7 +138,8 @@ def recovery_progress() -> Callable[[int, int], None]:
     bar = ProgressBar("recovering")
 
     def show(done: int, total: int) -> None:
-        bar(done, total)
+        if total:  # a new store has nothing to recover
+            bar(done, total)
         if done >= total:
             bar.clear()
 
@@ -179,7 +186,7 @@ async def _serve(
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, hang_up)
     if stop_at_eof:
-        await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
+        await _stop_at_eof(stop)
     async with make() as server:
         _print_ready(ready(server))
         watches = [asyncio.create_task(_reload_at_each(reloads, lambda: reload(server)))]
@@ -191,6 +198,16 @@ async def _serve(
         for outcome in await asyncio.gather(*watches, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
+
+
+async def _stop_at_eof(stop: asyncio.Event) -> None:
+    if sys.stdin is None or not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+        raise InvalidInput(
+            "--stop-at-eof needs a pipe as standard input, whose other end the parent keeps open",
+            field="stop_at_eof",
+        )
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
 
 
 async def _raise_when_ended(ended: Awaitable[OrbitError], stop: asyncio.Event) -> None:

@@ -189,6 +189,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments, nameserver=str(ready.nameserver), brokers=ready.brokers
         ),
         lambda ready: ready.reload(),
+        stop_at_eof=arguments.stop_at_eof,
     )
 
 
