@@ -154,11 +154,11 @@ class _Parser(argparse.ArgumentParser):
         message = f"{option} is {value!r}; it must be one of {', '.join(choices)}"
         raise _wrong_arguments(message, self.prog)
 
-    def unknown(self, words: Sequence[str]) -> InvalidInput:
+    def unknown(self, words: Sequence[str], hint: str = "") -> InvalidInput:
         """Return the error about words that no argument of this command takes."""
         option = words[0].partition("=")[0]
         options = self._option_string_actions if option.startswith("--") else ()
-        message = f"unrecognized arguments: {' '.join(words)}"
+        message = f"unrecognized arguments: {' '.join(words)}{hint}"
         return _wrong_arguments(message, self.prog, nearest(option, options))
 
 
@@ -191,8 +191,9 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments.
 
     A command may set ``late``, an optional argument that may come after options: ``argparse``
-    (Python 3.11) takes it for missing as soon as it sees an option. And ``instead``, which returns
-    the arguments to parse in place of its own, if any.
+    (Python 3.11) takes it for missing as soon as it sees an option; ``about_rest``, which returns
+    advice about words that are too many; and ``instead``, which returns the arguments to parse in
+    place of its own, if any.
     """
     named = next((word for word in given if not word.startswith("-")), "")
     parsed, rest = parser(named).parse_known_args(given)
@@ -205,7 +206,8 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
             return parsed
     if rest:
         innermost: _Parser = parsed.parser
-        raise innermost.unknown(rest)
+        is_word = hasattr(parsed, "about_rest") and not rest[0].startswith("-")
+        raise innermost.unknown(rest, f"; {parsed.about_rest(parsed, rest)}" if is_word else "")
     others = parsed.instead(parsed) if hasattr(parsed, "instead") else None
     return parsed if others is None else _parse(others)
 

@@ -199,7 +199,7 @@ class _Demo:
             what = "sent and consumed" if spark is None else "sent, consumed and streamed"
             title(f"The orders of a small shop, {what} at the same time")
             say(f"{len(self._happened):,} messages: the state of an order is the tag, its")
-            say("number the key, its customer the sharding key; reminders wait for a second")
+            say("number the key, its customer the sharding key; reminders wait 1 s (level 1)")
             say("")
             flow.produce(self._happened[1:])
             flow.finish(len(self._happened))
@@ -229,8 +229,8 @@ def _show_payments(later: Later) -> None:
     title("Messages that wait: transactions and timers")
     say(f"{later.sent} payments were sent as half messages. The cards of {later.declined} were")
     say(f"declined, so they were rolled back: the topic has {later.committed}.")
-    say(f"Of two reminders due in {later.delay_s} s one was recalled. The topic has")
-    say(f"{later.reminders}, stored {later.late_ms} ms after it was due.")
+    say(f"Two more reminders were sent with a delay of {later.delay_s} s, and one was recalled.")
+    say(f"The topic has {later.reminders}, stored {later.late_ms} ms after it was due.")
 
 
 def _show_comparison(compared: Comparison) -> None:

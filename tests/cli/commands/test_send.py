@@ -137,7 +137,15 @@ class TestOneMessage:
         assert main(["send", "orders", *arguments]) == 2
         error = capsys.readouterr().err
         assert error.startswith("orbitmq: unrecognized arguments: ")
+        assert ("in quotes" in error) == (not arguments[-1].startswith("-"))
         assert error.lower().endswith(" see orbitmq send --help\n")
+
+    def test_keys_are_one_argument(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["send", "orders", "--keys", "a", "b", "c"]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith(
+            "orbitmq: unrecognized arguments: b c; several keys are one argument: --keys 'a b'; see"
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

@@ -118,7 +118,7 @@ def test_the_buckets_of_each_minute(found: TraceFigures) -> None:
         if count
     } == wanted
     slow, calm = found.put_times
-    assert [slow.kind, calm.kind] == ["bottleneck", "jitter"]
+    assert [slow.kind, calm.kind] == ["slow", "jitter"]
     assert slow.slow == sum(
         send.cost_ms >= 100 for send, _ in SENDS if send.store_host == slow.broker
     )

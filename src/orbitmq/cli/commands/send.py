@@ -109,7 +109,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_group_option(command, _GROUP)
     add_client_options(command)
     add_json_option(command, "a receipt per message as a line of JSON")
-    command.set_defaults(run=_run, late="body")
+    command.set_defaults(run=_run, late="body", about_rest=_about_rest)
+
+
+def _about_rest(arguments: argparse.Namespace, rest: Sequence[str]) -> str:
+    if arguments.keys:
+        return f"several keys are one argument: --keys '{arguments.keys} {rest[0]}'"
+    return "a body of several words is one argument, in quotes"
 
 
 def _run(arguments: argparse.Namespace) -> int:

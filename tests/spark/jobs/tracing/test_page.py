@@ -66,7 +66,7 @@ def test_it_has_the_figures() -> None:
     page = trace_page(FOUND, "traces")
     for shown in (
         "45,000",
-        "bottleneck",
+        "slow",
         "4,321",
         "STRAY",
         "exception",

@@ -40,7 +40,7 @@ BUCKETS: Final = (
 assert len(BUCKETS) == len(BUCKET_ENDS_MS) + 2
 SLOW_FROM: Final = 4
 """The first bucket that counts as slow: 100 ms."""
-_BOTTLENECK: Final = 20
+_JITTER_MAX: Final = 20
 """More slow puts than this in a minute are more than jitter."""
 
 
@@ -65,15 +65,15 @@ class PutTimes(msgspec.Struct, frozen=True, kw_only=True):
     slow: int
     minutes: int
     """Minutes with puts."""
-    bottleneck_minutes: int
+    slow_minutes: int
     """Minutes with more than 20 slow puts."""
     worst: Minute
 
     @property
     def kind(self) -> str:
-        """``bottleneck``, ``jitter`` or ``fine``."""
-        if self.bottleneck_minutes:
-            return "bottleneck"
+        """``slow``, ``jitter`` or ``fine``."""
+        if self.slow_minutes:
+            return "slow"
         return "jitter" if self.slow else "fine"
 
 
@@ -208,12 +208,12 @@ def put_times(minutes: Iterable[Minute]) -> Iterator[PutTimes]:
             puts=sum(sum(one.counts) for one in those),
             slow=sum(one.slow for one in those),
             minutes=len(those),
-            bottleneck_minutes=sum(one.slow > _BOTTLENECK for one in those),
+            slow_minutes=sum(one.slow > _JITTER_MAX for one in those),
             worst=max(those, key=lambda one: (one.slow, -one.start_ms)),
         )
         for broker, those in of_broker.items()
     ]
-    yield from sorted(found, key=lambda one: (-one.bottleneck_minutes, -one.slow, one.broker))
+    yield from sorted(found, key=lambda one: (-one.slow_minutes, -one.slow, one.broker))
 
 
 def judgement(found: TraceFigures) -> Iterator[str]:
@@ -247,19 +247,20 @@ def _about_puts(one: PutTimes) -> str:
     if one.kind == "jitter":
         return (
             f"{one.broker} shows jitter: {one.slow:,} of {one.puts:,} sends took 100 ms or more, "
-            f"in no minute more than {_BOTTLENECK} (worst: {worst})."
+            f"in no minute more than {_JITTER_MAX} (worst: {worst})."
         )
     return (
-        f"{one.broker} is a bottleneck: in {one.bottleneck_minutes} of {one.minutes} minutes "
-        f"more than {_BOTTLENECK} sends took 100 ms or more (worst: {worst}). Compare with the put "
-        "times of its own figures: if those are low, it is the network or the clients."
+        f"Sends to {one.broker} were slow: in {one.slow_minutes} of {one.minutes} minutes more "
+        f"than {_JITTER_MAX} took 100 ms or more (worst: {worst}). Compare with the put times of "
+        "its own figures: if those are low, it is the network or the clients."
     )
 
 
 def _about_failures(group: GroupFigures) -> str:
     causes = sorted(group.outcomes.items(), key=lambda one: (-one[1], one[0]))
     said = ", ".join(f"{name} {count:,}" for name, count in causes if name != "success")
-    return f"Listeners of {group.group} failed on {group.failed:,} of {group.results:,}: {said}."
+    why = "" if set(group.outcomes) <= {"success", "failed"} else f": {said}"
+    return f"Listeners of {group.group} failed on {group.failed:,} of {group.results:,}{why}."
 
 
 def _about_orphans(one: Orphans) -> str:

@@ -29,7 +29,7 @@ _SENDS: Final = ("at", "topic", "broker", "client", "message id", "ms")
 _GROUPS: Final = ("group", "deliveries", "again", "failed", "p50", "p95", "p99", "longest")
 _DELAYS: Final = ("topic", "group", "deliveries", "p50", "p95", "p99", "longest")
 _ORPHANS: Final = ("what", "group", "topic", "for example", "count")
-_KINDS: Final = {"bottleneck": "bad", "jitter": "", "fine": "good"}
+_KINDS: Final = {"slow": "bad", "jitter": "", "fine": "good"}
 
 
 def trace_page(found: TraceFigures, of: str) -> str:
@@ -141,7 +141,7 @@ def _put_parts(found: TraceFigures) -> Iterator[str]:
 def _put_row(one: PutTimes) -> tuple[str, ...]:
     return (
         one.broker,
-        *(f"{count:,}" for count in (one.puts, one.slow, one.minutes, one.bottleneck_minutes)),
+        *(f"{count:,}" for count in (one.puts, one.slow, one.minutes, one.slow_minutes)),
         one.kind,
     )
 
