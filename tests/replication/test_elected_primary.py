@@ -35,13 +35,17 @@ class Scene:
         )
         self.node.store.on_written = self.primary.written
 
-    def run(self, node: Node, settings: ReplicationSettings = SETTINGS) -> "asyncio.Task[None]":
+    def run(
+        self, node: Node, settings: ReplicationSettings = SETTINGS, *, saved_at_once: int = 1 << 20
+    ) -> "asyncio.Task[None]":
         """Let a broker follow, until the task is cancelled."""
+        follower = node.follower(settings)
+        follower.saved_at_once = saved_at_once
         replica = Replica(
             store=node.store,
             settings=lambda: settings,
             clock=self.clock,
-            follower=node.follower(settings),
+            follower=follower,
             network=self.network,
         )
         replica.follow(HERE)
@@ -83,6 +87,21 @@ def test_replicas_get_everything_and_become_members() -> None:
         await world.go_on(1)
         assert list(world.primary.links) == []
         assert world.in_sync.members == {1}
+
+    play(scene)
+
+
+def test_a_replica_that_has_much_to_cut_comes_back_when_it_is_saved() -> None:
+    async def scene(world: Scene) -> None:
+        node = Node(2)
+        node.lead(3, 30)
+        node.lead(4, 20, first=500)
+        task = world.run(node, saved_at_once=0)
+        await world.go_on(3)
+        assert same(world.node, node)
+        assert len(node.disk.list("/store/cutlog")) == 1
+        assert world.in_sync.members == {1, 2}
+        await ended(task)
 
     play(scene)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from orbitmq.errors import LogsDiverged, RemoteProtocolError
 from orbitmq.randomness import SeededRandomness
 from orbitmq.replication.epochs import EpochHistory
+from orbitmq.replication.follower import PrepareFirst
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -354,6 +355,48 @@ def test_what_is_cut_is_named_by_epoch_and_offsets_and_logged(
     ]
     assert f"ends at {end} and is not that of the elected primary from {common} on" in caplog.text
     assert f"was confirmed up to {common + 1}" in caplog.text
+
+
+def test_much_is_saved_before_a_connection_and_cut_on_the_next() -> None:
+    primary, replica, pure = parted(Branch([5], [4, 3], [6]))
+    before, end = log_bytes(replica.store), replica.store.log.end
+    follower = replica.follower()
+    follower.saved_at_once = 0
+    with pytest.raises(PrepareFirst):
+        Joined(primary.feed(), follower).run()
+    assert replica.store.log.end == end
+    assert not replica.disk.exists("/store/cutlog")
+    for _ in follower.preparation():
+        pass
+    assert replica.store.log.end == end
+    saved = saved_pieces(replica.disk)
+    assert saved == before[-len(saved) :]
+    Joined(primary.feed(), follower).run()
+    pure.follow(primary)
+    alike(replica.store, pure.store)
+    assert saved_pieces(replica.disk) == saved
+    assert not [*follower.preparation()]
+
+
+def test_what_came_after_it_was_saved_is_saved_too() -> None:
+    primary, replica, _ = parted(Branch([5], [4], [6]))
+    follower = replica.follower()
+    follower.saved_at_once = 0
+    for _ in range(2):
+        with pytest.raises(PrepareFirst):
+            Joined(primary.feed(), follower).run()
+        for _ in follower.preparation():
+            pass
+        if len(replica.disk.list("/store/cutlog")) == 1:
+            replica.store.is_replica = False
+            fill(replica.store, 2, first=7000)  # it was the master for a moment
+            replica.store.is_replica = True
+    end = replica.store.log.end
+    Joined(primary.feed(), follower).run()
+    first, second = replica.disk.list("/store/cutlog")
+    assert first.split("-to-")[0] == second.split("-to-")[0]
+    assert second.endswith(f"{end:020d}")
+    assert same(replica, primary)
 
 
 def grown_end(count: int) -> int:

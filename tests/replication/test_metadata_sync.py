@@ -1,6 +1,7 @@
 """What a replica asks its master for; brokers on both ends are in the tests of the broker."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -99,6 +100,30 @@ def test_all_tables_are_taken_and_one_that_fails_is_no_reason_to_skip_others() -
             assert len(tables.taken) == 9
 
     run_virtual(main)
+
+
+def test_a_cause_is_logged_once_until_there_is_another(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(_clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        codes = [1, 1, 1, 14, 14, None, None, 1]
+
+        def serve(_connection: object, request: Frame) -> Response:
+            if codes[0] is not None:
+                return Response(codes[0], remark=f"not now, request {request.opaque}")
+            body = BODIES.get(request.code)
+            return Response() if body is None else Response(body=body.to_json())
+
+        async with Listener(HERE, serve, network=network), Dialer(network=network) as dialer:
+            sync = MetadataSync(dialer, Tables())
+            sync.follow(HERE)
+            while codes:
+                await sync.round()
+                codes.pop(0)
+
+    with caplog.at_level(logging.INFO, logger="orbitmq.replication"):
+        run_virtual(main)
+    said = [one.levelname for one in caplog.records if "tables of the master" in one.message]
+    assert said == ["WARNING", "WARNING", "INFO", "WARNING"]
 
 
 def test_the_progress_of_delivery_is_taken_when_the_log_has_what_was_delivered() -> None:

@@ -10,6 +10,8 @@ HANDSHAKE  epochs of the primary, one in common           TRANSFER   find the co
 HANDSHAKE  epochs of the primary, none in common          SUSPENDED  raise LogsDiverged
 HANDSHAKE  an epoch that is over                          READY      raise RemoteProtocolError
 TRANSFER   the bytes up to the common end, the same       TRANSFER   cut the log there, report
+TRANSFER   the same, but much is to be cut                READY      end the connection, save in
+                                                                     steps what is to be cut
 TRANSFER   other bytes, or another offset                 SUSPENDED  raise LogsDiverged
 TRANSFER   chunk at the next offset                       TRANSFER   note its epoch, append, report
 TRANSFER   heartbeat at the next offset                   TRANSFER   note what is confirmed
@@ -21,13 +23,13 @@ its end compared, and is never cut.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from orbitmq.errors import InvalidInput, RemoteProtocolError, StoreDamaged
 from orbitmq.message.buffer import Buffer
 from orbitmq.replication.epochs import NO_EPOCH, Epoch, EpochFile, EpochHistory
-from orbitmq.replication.follower import Follower, LogRange
+from orbitmq.replication.follower import Follower, LogRange, PrepareFirst
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.recovery.truncation import LogPiece
@@ -37,6 +39,7 @@ __all__ = ["EpochFollower"]
 
 log = logging.getLogger("orbitmq.replication")
 
+_SAVED_AT_ONCE: Final = 16 << 20
 _ANYWHERE: Final = 0  # reported by an empty log
 
 
@@ -57,6 +60,10 @@ class EpochFollower(Follower):
         self._broker_id = broker_id
         self._history = EpochHistory()  # of the log that this one is going to be
         self._common_end = 0
+        self._unsaved: list[LogPiece] = []  # to be cut when they are saved
+        self._saved: list[LogPiece] = []
+        self.saved_at_once = _SAVED_AT_ONCE
+        """How many bytes are saved while the connection waits; more are saved in steps."""
         self.least_epoch = NO_EPOCH
         """A primary of an older epoch is not followed: another was elected since."""
 
@@ -151,10 +158,19 @@ class EpochFollower(Follower):
                 store.confirmed,
             )
         pieces = [_piece(one, max(one.start_offset, common)) for one in epochs]
+        if end - common > self.saved_at_once and self._saved != pieces:
+            self._unsaved = pieces
+            raise PrepareFirst
         try:
-            store.truncate(common, pieces)
+            store.truncate(common, [] if self._saved == pieces else pieces)
         except StoreDamaged as error:
             raise self._diverged(common, f"parts from this log, but {error}") from error
+
+    def preparation(self) -> Generator[None, None, None]:
+        """Save what is going to be cut, if it is much."""
+        if pieces := self._unsaved:
+            yield from self._store.truncation.saving(pieces)
+            self._saved, self._unsaved = pieces, []
 
     def _take(self, chunk: EpochChunk) -> None:
         if chunk.offset < 0:

@@ -21,7 +21,7 @@ replica asks for byte 1: byte 0 is that of the size of a record, which is below 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, NamedTuple
 
 from orbitmq.errors import LogsDiverged, RemoteProtocolError, StoreDamaged
@@ -32,12 +32,16 @@ from orbitmq.store.settings import FlushMode
 from orbitmq.wire.epoch_stream import LinkState
 from orbitmq.wire.replica_stream import Chunk, ChunkReader, Heartbeat, report
 
-__all__ = ["Follower", "LogFollower", "LogRange"]
+__all__ = ["Follower", "LogFollower", "LogRange", "PrepareFirst"]
 
 _COMPARED_BYTES: Final = 4096
 _LAST_FILE: Final = 0
 _FIRST_BYTE: Final = b"\0"
 _NOTHING: Final = -1
+
+
+class PrepareFirst(Exception):
+    """The connection has to end: what ``Follower.preparation`` does has to be done before."""
 
 
 class LogRange(NamedTuple):
@@ -84,8 +88,15 @@ class Follower(ABC):
         """Take bytes of the primary.
 
         Raise LogsDiverged if its log is another one, RemoteProtocolError if the stream is broken,
-        and StoreError if the store takes nothing.
+        and StoreError if the store takes nothing; and PrepareFirst.
         """
+
+    def preparation(self) -> Generator[None, None, None]:
+        """Do what has to be done before the next connection, in steps that take little time.
+
+        Raise StoreError if that fails. Close the iterator if it is not exhausted.
+        """
+        yield from ()
 
     @abstractmethod
     def _report(self, offset: int) -> bytes:

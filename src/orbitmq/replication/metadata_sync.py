@@ -85,7 +85,7 @@ class MetadataSync:
     def __init__(self, dialer: Dialer, tables: MasterTables) -> None:
         self._dialer = dialer
         self._tables = tables
-        self._failing: set[object] = set()
+        self._cause: object = None  # of the failure of the last round
         self._known = asyncio.Event()
         self._asked: set[str] = set()
         self._round_at = 0.0
@@ -147,18 +147,21 @@ class MetadataSync:
                 pass
 
     async def round(self) -> None:
-        """Take all tables over once; failures are logged."""
+        """Take all tables over once; a failure is logged unless the last round had the same."""
+        failure: OrbitError | None = None
         for step in (self._topics, self._groups, self._offsets, self._progress, self._modes):
             try:
                 await step()
             except OrbitError as error:
-                if step not in self._failing:
-                    log.warning(
-                        "tables of the master %s are not taken over: %s", self.address, error
-                    )
-                self._failing.add(step)
+                failure = failure or error
+        # Not its text, in which each request has a number.
+        cause = failure and (self.address, type(failure), getattr(failure, "code", None))
+        if cause != self._cause:
+            if failure is None:
+                log.info("tables of the master %s are taken over again", self.address)
             else:
-                self._failing.discard(step)
+                log.warning("tables of the master %s are not taken over: %s", self.address, failure)
+        self._cause = cause
 
     async def _topics(self) -> None:
         try:

@@ -9,6 +9,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Final, cast
 
 from orbitmq.clock import Clock
@@ -17,7 +18,7 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.net.address import Address
 from orbitmq.net.transport.network import Network
 from orbitmq.net.transport.tcp import TcpNetwork
-from orbitmq.replication.follower import Follower, LogRange
+from orbitmq.replication.follower import Follower, LogRange, PrepareFirst
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
@@ -112,6 +113,9 @@ class Replica:
     async def _follow_once(self, address: Address) -> float:
         """Follow over one connection; return how long to wait before the next."""
         try:
+            with closing(self.follower.preparation()) as steps:
+                for _ in steps:
+                    await asyncio.sleep(0)  # others have their turn
             primary = await self._primary_range() if self.follower.is_empty else None
             link = _PrimaryLink(self.follower, self._store, self._clock, primary)
             async with asyncio.timeout(_CONNECT_S):
@@ -212,6 +216,8 @@ class _PrimaryLink(asyncio.Protocol):
         """Do a step; end the connection if it fails."""
         try:
             step()
+        except PrepareFirst:
+            self.end()
         except OrbitError as error:
             self.failure = error
             self.end()

@@ -174,7 +174,7 @@ class MessageStore:
         )
         self._queue_sync.on_failure = self._fail_to_sync
         self._queue_sync.make_room = self._make_room
-        self._truncation = Truncation(
+        self.truncation = Truncation(
             *(self._disk, self.directory, self._segments, self.log, self.queues, self.index),
             *(self._ends, self._checkpoint),
         )
@@ -367,7 +367,7 @@ class MessageStore:
         """
         if reason := self._why_stopped():
             raise StoreError(f"the log can't be cut: {reason}", path=self.directory)
-        cut = self._truncation
+        cut = self.truncation
         last_store_ms = cut.last_store_ms(end)
         cut.save(pieces)
         self._flusher.flush_all(self.log.end)

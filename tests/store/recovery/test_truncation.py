@@ -13,6 +13,7 @@ from orbitmq.randomness import SeededRandomness
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.reader.verify import verify
+from orbitmq.store.recovery import truncation
 from orbitmq.store.recovery.truncation import LogPiece
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -167,6 +168,27 @@ def test_with_no_room_to_save_nothing_is_cut() -> None:
     assert store.failure is None
     store.truncate(ends[5], [piece])
     assert store.log.end == ends[5]
+
+
+def test_much_is_saved_in_steps_and_a_part_of_a_file_is_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(truncation, "_COPIED_AT_ONCE", 500)
+    monkeypatch.setattr(truncation, "_SYNCED_AT_ONCE", 2_000)
+    disk = SimulatedDisk()
+    store = opened(disk)
+    ends = fill(store, 0, 40)
+    size = ends[-1] - ends[5]
+    pieces = [LogPiece("one", ends[5], ends[-1])]
+    steps = store.truncation.saving(pieces)
+    next(steps)
+    assert disk.open("/store/cutlog/one").size == 2_000
+    steps.close()
+    assert disk.list("/store/cutlog") == []
+    assert len(list(store.truncation.saving(pieces))) >= size // 2_500
+    disk.crash()
+    assert disk.open("/store/cutlog/one").size == size
+    assert store.log.end == ends[-1]
 
 
 def test_a_closed_store_is_not_cut() -> None:

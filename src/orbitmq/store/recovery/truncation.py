@@ -12,7 +12,7 @@ start brings queues and index into agreement with it, as after every crash.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +36,7 @@ __all__ = ["LogPiece", "Truncation"]
 log = logging.getLogger("orbitmq.store")
 
 _COPIED_AT_ONCE = 1 << 20
+_SYNCED_AT_ONCE = 8 << 20
 
 
 class LogPiece(NamedTuple):
@@ -92,14 +93,22 @@ class Truncation:
 
     def save(self, pieces: Iterable[LogPiece]) -> None:
         """Save pieces of the log, each in a file of its own, and return when they are on disk."""
+        for _ in self.saving(pieces):
+            pass
+
+    def saving(self, pieces: Iterable[LogPiece]) -> Generator[None, None, None]:
+        """Do as ``save``, in steps that take little time each; close it if it is not exhausted.
+
+        A piece that is not saved as a whole is removed.
+        """
         directory = path_join(self.directory, CUT_LOG)
         for piece in pieces:
             make_durable_directory(self.disk, directory)
             path = path_join(directory, piece.name)
             file = self.disk.open(path, create=True)
             try:
-                self._copy(piece, file)
-            except StoreError:
+                yield from self._copy(piece, file)
+            except (StoreError, GeneratorExit):
                 self.disk.remove(path)  # the disk may be full
                 raise
             finally:
@@ -107,8 +116,8 @@ class Truncation:
             self.disk.sync_directory(directory)
             log.warning("saved bytes %d to %d of the log in %s", piece.begin, piece.end, path)
 
-    def _copy(self, piece: LogPiece, file: DiskFile) -> None:
-        position = piece.begin
+    def _copy(self, piece: LogPiece, file: DiskFile) -> Generator[None, None, None]:
+        position = synced = piece.begin
         while position < piece.end:
             file_end = self.log.next_segment_offset(position)
             size = min(_COPIED_AT_ONCE, piece.end - position, file_end - position)
@@ -117,6 +126,10 @@ class Truncation:
                 raise self._no_end(piece.end, f"{piece.name} would need bytes from {position} on")
             file.write([view], position - piece.begin)
             position += size
+            if position - synced >= _SYNCED_AT_ONCE:
+                file.sync()
+                synced = position
+                yield
         file.sync()
 
     def unclaim(self, end: int, last_store_ms: int, confirmed: int, *, with_index: bool) -> None:
