@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.cli.main import main
 from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
@@ -213,6 +214,48 @@ def test_operators_see_and_move_the_master_with_java_s_tool(
             *("cleanBrokerMetadata", *asked, "-c", "DefaultCluster", "-bn", NAME, "-b", "1")
         )
         assert "clear broker broker-a metadata from controller success" in told
+        master.start()
+
+
+def test_our_tool_prints_of_a_group_what_java_s_does(
+    java_540: Java, etcd: Etcd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ours(*words: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert main(["mqadmin", *words, "-n", str(group.nameserver.address)]) == status
+        return capsys.readouterr().out
+
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        until_accepted(master, "seen")
+        group.both_in_sync()
+        other = group.other_than(master)
+        team = Team(java_540, str(group.nameserver.address), [str(master.address)])
+        at, cluster = ("-a", str(other.address)), ("-c", "DefaultCluster")
+        for words in (
+            ("getControllerMetaData", *at),
+            ("getSyncStateSet", *at, "-b", NAME),
+            ("getSyncStateSet", *at, *cluster),
+            ("getBrokerEpoch", "-b", NAME),
+            ("getBrokerEpoch", *cluster),
+            ("getControllerConfig", *at),
+        ):
+            assert sorted(ours(*words).split("\n")) == sorted(team.mqadmin(*words).split("\n"))
+        told = ours("electMaster", *at, *cluster, "-bn", NAME, "-b", "2")
+        assert f"#BrokerMasterAddr\t{other.address}\n#MasterEpoch\t2\n" in told
+        assert group.master(other_than=str(master.address)) is other
+        until_accepted(other, "moved")
+        group.both_in_sync()
+        change = ("-k", "enableElectUncleanMaster", "-v", "true")
+        assert "success" in ours("updateControllerConfig", *at, *change)
+        assert "enableElectUncleanMaster                          =  true" in ours(
+            "getControllerConfig", *at
+        )
+        forget = ("cleanBrokerMetadata", *at, *cluster, "-bn", NAME, "-b", "1")
+        ours(*forget, status=2)  # it is alive
+        master.stop()
+        until(lambda: group.in_sync() == [str(other.address)], what="it is not in sync any more")
+        assert ours(*forget) == f"clear broker {NAME} metadata from controller success!\n"
         master.start()
 
 

@@ -144,6 +144,13 @@ class Admin(Startable[admin.Admin]):
     set_broker_config = blocking(admin.Admin.set_broker_config)
     broker_stats = blocking(admin.Admin.broker_stats)
     broker_progress = blocking(admin.Admin.broker_progress)
+    controller_metadata = blocking(admin.Admin.controller_metadata)
+    sync_state = blocking(admin.Admin.sync_state)
+    broker_epochs = blocking(admin.Admin.broker_epochs)
+    elect_master = blocking(admin.Admin.elect_master)
+    clean_broker_metadata = blocking(admin.Admin.clean_broker_metadata)
+    controller_config = blocking(admin.Admin.controller_config)
+    set_controller_config = blocking(admin.Admin.set_controller_config)
 
     # Nameservers
 

@@ -39,6 +39,14 @@ from orbitmq.errors import InvalidInput
         ("allocateMQ -t t -i a,b", "topic allocate t a b"),
         ("updateBrokerConfig -c C -k a -v b=c", "broker config set --on=C a=b=c"),
         ("topicList -h", "topic list --help"),
+        ("getSyncStateSet -a h:1 -b a -c C", "broker in-sync h:1 a"),
+        ("getBrokerEpoch -c C", "broker epochs --cluster=C"),
+        ("electMaster -a h:1 -b 2 -bn a -c C", "broker elect h:1 C a 2"),
+        (
+            "cleanBrokerMetadata -a h:1 -b 1;2 -bn a -l",
+            "broker forget --id=1 --id=2 --living h:1 a",
+        ),
+        ("updateControllerConfig -a h:1 -k a -v b", "broker election-settings h:1 a=b"),
     ],
 )
 def test_what_some_become(given: str, ours: str) -> None:

@@ -15,6 +15,7 @@ VALUES = {
     "order": "true",
     "attributes": "+message.type=FIFO,+a=b",
     "ipList": "10.0.0.1,10.0.0.2",
+    "brokerControllerIdsToClean": "1;2",
     "timestamp": "2026-11-15#09:30:00:000",
     "beginTimestamp": "1794735000000",
     "endTimestamp": "2026-11-15#09:30:00:000",

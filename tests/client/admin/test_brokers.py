@@ -80,3 +80,26 @@ def test_counters_and_progress_of_a_broker() -> None:
         assert {one.group: one.lag for one in ordered}["billing"] == 0
 
     with_cluster(story, brokers=1)
+
+
+def test_a_broker_without_elections_is_no_controller() -> None:
+    async def story(admin: Admin) -> None:
+        (cluster,) = await admin.clusters()
+        at = cluster.brokers[0].address
+        calls = [
+            admin.controller_metadata(at),
+            admin.sync_state(["broker-a"], controller=at),
+            admin.elect_master("DefaultCluster", "broker-a", 2, controller=at),
+            admin.clean_broker_metadata("broker-a", controller=at, cluster="DefaultCluster"),
+            admin.controller_config(at),
+            admin.set_controller_config({"enableElectUncleanMaster": "true"}, address=at),
+        ]
+        for call in calls:
+            with pytest.raises(BrokerFailed, match="of no group with elections"):
+                await call
+        with pytest.raises(BrokerFailed, match="no enableControllerMode"):
+            await admin.broker_epochs("broker-a")
+        with pytest.raises(InvalidInput, match="host:port"):
+            await admin.controller_metadata("nowhere")
+
+    with_cluster(story, brokers=1)

@@ -235,6 +235,14 @@ def _pair(given: Given) -> Words:
     return [f"{given['k']}={given['v']}"]
 
 
+def _forget(given: Given) -> Words:
+    ids = filter(None, given.get("b", "").split(";"))
+    words = [*_values(c="--cluster")(given), *(f"--id={_number('-b', one)}" for one in ids)]
+    return words + ["--living"] * ("l" in given)
+
+
+_AT: Final = Flag("a", "controllerAddress", is_needed=True)
+_EVERY: Final = Flag("i", "interval", refused="it is shown once; watch repeats a command")
 _KEY: Final = (Flag("k", "key", is_needed=True), Flag("v", "value", is_needed=True))
 _ALL_BROKERS: Final = Flag("a", "updateAllBroker", refused="slaves take what their master has")
 _FORCE: Final = Flag("f", "force", refused="deprecated; it is always so")
@@ -572,6 +580,54 @@ _TABLE: Final = (
         (Flag("b", "brokerName", is_needed=True),),
         _nothing,
         _letters("b"),
+    ),
+    Like("getControllerMetaData", "broker controller", (_AT,), _nothing, _letters("a")),
+    Like(
+        "getSyncStateSet",
+        "broker in-sync",
+        (_AT, Flag("c", "clusterName"), Flag("b", "brokerName"), _EVERY),
+        lambda given: [] if "b" in given else _values(c="--cluster")(given),
+        _letters("a", "b"),
+    ),
+    Like(
+        "getBrokerEpoch",
+        "broker epochs",
+        (Flag("c", "clusterName"), Flag("b", "brokerName"), _EVERY),
+        lambda given: [] if "b" in given else _values(c="--cluster")(given),
+        _letters("b"),
+    ),
+    Like(
+        "electMaster",
+        "broker elect",
+        (
+            _AT,
+            Flag("b", "brokerId", is_needed=True),
+            Flag("bn", "brokerName", is_needed=True),
+            Flag("c", "clusterName", is_needed=True),
+        ),
+        _nothing,
+        lambda given: [given["a"], given["c"], given["bn"], _number("-b", given["b"])],
+    ),
+    Like(
+        "cleanBrokerMetadata",
+        "broker forget",
+        (
+            _AT,
+            Flag("b", "brokerControllerIdsToClean"),
+            Flag("bn", "brokerName", is_needed=True),
+            Flag("c", "clusterName"),
+            Flag("l", "cleanLivingBroker", has_value=False),
+        ),
+        _forget,
+        _letters("a", "bn"),
+    ),
+    Like("getControllerConfig", "broker election-settings", (_AT,), _nothing, _letters("a")),
+    Like(
+        "updateControllerConfig",
+        "broker election-settings",
+        (_AT, *_KEY),
+        _nothing,
+        lambda given: [given["a"], *_pair(given)],
     ),
     Like("getNamesrvConfig", "cluster config get", (), _nothing, _nothing),
     Like("updateNamesrvConfig", "cluster config set", _KEY, _nothing, _pair),

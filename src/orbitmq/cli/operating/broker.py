@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from orbitmq.cli.asking import Run, add_command, add_on, ask, counted, family, fitted
 from orbitmq.cli.cluster import pairs, print_found
 from orbitmq.cli.missing import tell_no_broker
+from orbitmq.cli.operating.election import add_election_commands
 from orbitmq.cli.problems import nearest, tell_missing
 from orbitmq.cli.render import local_time
 from orbitmq.client.admin.admin import Admin
@@ -53,6 +54,7 @@ def add_broker_commands(command: argparse.ArgumentParser) -> None:
     _add_stats(commands)
     _add_clean(commands)
     _add_writes(commands)
+    add_election_commands(commands)
 
 
 # List and status

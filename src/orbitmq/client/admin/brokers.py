@@ -4,17 +4,27 @@
 may be a cluster as well, and None is all masters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+
+import msgspec
 
 from orbitmq.client.admin.offsets import group_progress
 from orbitmq.client.admin.requests import AdminRequests
 from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus, Cluster, GroupProgress
 from orbitmq.client.arguments import check_text
-from orbitmq.wire.bodies.cluster import ClusterInfo, KVTable
+from orbitmq.net.address import Address
+from orbitmq.wire.bodies.cluster import BrokerMemberGroup, ClusterInfo, KVTable
+from orbitmq.wire.bodies.replication import BrokerReplicasInfo, EpochEntryCache
 from orbitmq.wire.bodies.stats import BrokerStatsData, ConsumeStatsList
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.controller import (
+    CleanControllerBrokerData,
+    ElectMaster,
+    ElectMasterAnswer,
+    GetMetaDataAnswer,
+)
 from orbitmq.wire.headers.query import GetConsumeStatsInBroker, ViewBrokerStatsData
 from orbitmq.wire.json.properties_text import properties_from_text, properties_to_text
 
@@ -101,6 +111,88 @@ class BrokerAdmin(AdminRequests):
             group_progress(self._unwrapped(group), groups[group], self._unwrapped_queue)
             for group in sorted(filter(self._is_ours, groups))
         )
+
+    # Groups that elect their master: any broker of ours answers, in Java the controllers
+
+    async def controller_metadata(self, address: str) -> GetMetaDataAnswer:
+        """Return who a controller says is the leader of its group.
+
+        Raises:
+            InvalidInput: the address is not HOST:PORT.
+            OrbitError: nobody answers there, or it is no controller.
+        """
+        code = RequestCode.CONTROLLER_GET_METADATA_INFO
+        answer = await self._ask(Address.parse(address), NoFields(), code=code)
+        return answer.read(GetMetaDataAnswer)
+
+    async def sync_state(self, brokers: Sequence[str], *, controller: str) -> BrokerReplicasInfo:
+        """Return masters and who is in sync, by broker name; errors as ``controller_metadata``."""
+        leader = await self._leader(controller)
+        body = msgspec.json.encode(list(brokers))
+        code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        answer = await self._ask(leader, NoFields(), body, code=code)
+        return await self._body(answer, BrokerReplicasInfo)
+
+    async def broker_epochs(self, broker: str) -> EpochEntryCache:
+        """Return the epochs of the log of a broker; errors as ``broker_status``."""
+        code = RequestCode.GET_BROKER_EPOCH_CACHE
+        answer = await self._ask(await self._broker(broker), NoFields(), code=code)
+        return await self._body(answer, EpochEntryCache)
+
+    async def elect_master(
+        self, cluster: str, broker: str, broker_id: int, *, controller: str
+    ) -> tuple[ElectMasterAnswer, BrokerMemberGroup]:
+        """Make a broker in sync the master; return what was elected, and who is alive.
+
+        Raises:
+            BrokerFailed: it is not alive or not in sync, or there is no such group.
+            OrbitError: as ``controller_metadata``.
+        """
+        header = ElectMaster(
+            cluster_name=cluster, broker_name=broker, broker_id=broker_id, designate_elect=True
+        )
+        answer = await self._ask(await self._leader(controller), header)
+        return answer.read(ElectMasterAnswer), await self._body(answer, BrokerMemberGroup)
+
+    async def clean_broker_metadata(
+        self,
+        broker: str,
+        *,
+        controller: str,
+        cluster: str | None = None,
+        ids: Sequence[int] = (),
+        living: bool = False,
+    ) -> None:
+        """Let a group forget brokers: those with the ids, or all that are not alive.
+
+        Raises:
+            BrokerFailed: one is alive, and ``living`` is not set.
+            OrbitError: as ``controller_metadata``.
+        """
+        header = CleanControllerBrokerData(
+            broker_name=broker,
+            cluster_name=cluster,
+            broker_controller_ids_to_clean=";".join(map(str, ids)) or None,
+            is_clean_living_broker=living,
+        )
+        await self._ask(await self._leader(controller), header)
+
+    async def controller_config(self, address: str) -> dict[str, str]:
+        """Return the settings of a controller; errors as ``controller_metadata``."""
+        code = RequestCode.GET_CONTROLLER_CONFIG
+        answer = await self._ask(Address.parse(address), NoFields(), code=code)
+        return properties_from_text(answer.body)
+
+    async def set_controller_config(self, settings: Mapping[str, str], *, address: str) -> None:
+        """Change settings of a controller; errors as ``controller_metadata``."""
+        text = properties_to_text(checked_properties(settings))
+        code = RequestCode.UPDATE_CONTROLLER_CONFIG
+        await self._ask(Address.parse(address), NoFields(), text, code=code)
+
+    async def _leader(self, controller: str) -> Address:
+        """Return where changes are asked for, as Java's tool does."""
+        found = (await self.controller_metadata(controller)).controller_leader_address
+        return Address.parse(found or controller)
 
 
 def brokers_of(info: ClusterInfo) -> tuple[Broker, ...]:

@@ -1,7 +1,8 @@
 """What an `Admin` finds out, without the names and forms of the wire.
 
 Times are in milliseconds since 1970. Settings of topics and groups are returned as they are on the
-wire: ``TopicConfig`` and ``SubscriptionGroupConfig``.
+wire: ``TopicConfig`` and ``SubscriptionGroupConfig``. So is what is said of groups that elect their
+master: ``ReplicasInfo``, ``EpochEntryCache``, ``ElectMasterAnswer`` and others.
 """
 
 import re
@@ -11,17 +12,26 @@ from typing import Final, Self
 import msgspec
 
 from orbitmq.message.model import MessageQueue
+from orbitmq.wire.bodies.cluster import BrokerMemberGroup
+from orbitmq.wire.bodies.replication import EpochEntryCache, ReplicaIdentity, ReplicasInfo
 from orbitmq.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
+from orbitmq.wire.headers.controller import ElectMasterAnswer, GetMetaDataAnswer
 
 __all__ = [
     "Broker",
+    "BrokerMemberGroup",
     "BrokerStats",
     "BrokerStatus",
     "Cluster",
+    "ElectMasterAnswer",
+    "EpochEntryCache",
+    "GetMetaDataAnswer",
     "GroupProgress",
     "QueueProgress",
     "QueueStats",
     "Rate",
+    "ReplicaIdentity",
+    "ReplicasInfo",
     "TopicStats",
 ]
 
