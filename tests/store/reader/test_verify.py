@@ -1,15 +1,20 @@
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import RealDisk
+from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.entry import ENTRY
 from orbitmq.store.reader.index_reader import index_files
 from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.reader.verify import Verdict, verify
+from orbitmq.store.settings import StoreSettings
+from orbitmq.testing.clocks import InlineWorkers
 from tests.store.golden import manifest
+from tests.store.logs import incoming
 from tests.store.unpacked import NAMES, flip, overwrite, records_of, unpacked
 
 
@@ -233,3 +238,58 @@ def test_a_broken_index_file_hides_what_is_missing_before_the_next(tmp_path: Pat
     (Path(directory) / "index" / files[2]).unlink()
     (Path(directory) / "index" / files[5]).unlink()
     assert places(verified(directory)) == [(f"index/{files[1]}", 0), (f"index/{files[6]}", 0)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MessageStore]:
+    """Return a store in use; what it appends is in the log, and not in queues or index yet."""
+    settings = StoreSettings(segment_bytes=1 << 20)
+    opened = MessageStore(str(tmp_path), settings, workers=InlineWorkers())
+    opened.open()
+    yield opened
+    opened.close()
+
+
+def test_a_broker_that_writes_meanwhile_files_its_messages_later(store: MessageStore) -> None:
+    store.append([incoming(properties=b"KEYS\x01k\x02") for _ in range(3)])
+    reader = StoreReader(store.directory)
+    assert verify(reader).is_damaged  # as after a crash: nobody writes
+
+    more = [incoming()]
+
+    def write(_done: int, _total: int) -> None:
+        if more:
+            store.append([more.pop()])
+
+    verdict = verify(reader, write)
+    assert not verdict.is_damaged
+    assert [(one.where, one.harmless) for one in verdict.damages] == [
+        ("consumequeue/orders/0", True)
+    ]
+
+
+class Growing(StoreReader):
+    """A store whose log has another byte each time."""
+
+    @property
+    def written_end(self) -> int:
+        self.grown = getattr(self, "grown", 0) + 1
+        return super().written_end + self.grown
+
+
+def test_the_index_file_that_grows_meanwhile_is_no_damage(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    newest = manifest("crash")["dump"]["indexFiles"][-1]["file"]
+    flip(f"{directory}/index/{newest}", 38)  # its header counts other entries than there are
+    assert places(verified(directory)) == [(f"index/{newest}", 0)]
+    verdict = verify(Growing(directory))
+    assert (verdict.is_damaged, places(verdict)) == (False, [(f"index/{newest}", 0)])
+
+
+def test_a_topic_that_was_made_again_has_only_its_new_messages(store: MessageStore) -> None:
+    store.append([incoming(queue_id=one) for one in (0, 0, 0, 1)])
+    store.delete_topic("orders")
+    store.append([incoming()])
+    store.close()
+    verdict = verified(store.directory)
+    assert (verdict.messages, verdict.queue_entries, verdict.damages) == (5, 1, [])

@@ -1,7 +1,7 @@
 """Verifies a store: all checksums, and every queue and index entry against its record.
 
 Nothing is changed. Log, queues and index are read independently and then compared. A live store can
-be verified; the log is read first, so that queues and index can only be newer.
+be verified: what its broker has in the log, and files a moment later, is harmless.
 """
 
 from collections.abc import Collection, Iterator
@@ -98,6 +98,7 @@ class _Verification:
         self._progress = progress
         self._in_log: dict[tuple[bytes, int], tuple[int, int]] = {}
         self._index_headers: list[tuple[str, IndexHeader | None]] = []  # None: can't be read
+        self._end_before = reader.written_end
         segments = reader.segments
         self._log_start = segments[0].base if segments else 0
         self._log_bytes = sum(file.size for file in segments)
@@ -105,6 +106,14 @@ class _Verification:
         self._queue_bytes = sum(reader.queue(*name).stored_bytes for name in reader.queues())
         index_bytes = sum(file.count for file in self._index_files()) * INDEX_ENTRY.size
         self.total = self._log_bytes + self._queue_bytes + index_bytes
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker wrote to the log meanwhile; queues and the newest index file follow.
+
+        So what they lack at their ends is harmless: the broker files it a moment later.
+        """
+        return self._reader.has_abort_file and self._reader.written_end > self._end_before
 
     def read_log(self) -> None:
         """Read every record, and note the range of offsets of each queue."""
@@ -145,7 +154,7 @@ class _Verification:
         A topic that was deleted has no queue files; its messages stay in the log until their file
         is old.
         """
-        kept = self._topics()
+        kept, is_live = self._topics(), self.is_live
         for (topic, queue_id), (least, most) in sorted(self._in_log.items()):
             name = QueueName(str(topic, "utf-8", "replace"), queue_id)
             low, high = self.bounds.get(name, (0, 0))
@@ -167,7 +176,8 @@ class _Verification:
                 continue
             is_batch = isinstance(queue, BatchQueueReader)
             end = queue.written_end if is_batch else min(most, high)
-            self.damages.add(Damage(end * queue.entry_size, reason, 0, where=queue.where))
+            at = end * queue.entry_size
+            self.damages.add(Damage(at, reason, 0, where=queue.where, harmless=is_live))
 
     def _topics(self) -> Collection[str] | None:
         """Return the topics that were not deleted; None if the store does not tell."""
@@ -182,7 +192,9 @@ class _Verification:
         counts: list[int] = []
         for file in self._index_files():
             if (damage := file.fault) is not None:
-                self.damages.add(damage)
+                # Header, slots and entries of the growing file may be of several moments.
+                harmless = not counts and self.is_live
+                self.damages.add(msgspec.structs.replace(damage, harmless=harmless))
             else:
                 self._check_index_entries(file, sum(counts))
             counts.append(file.count)
@@ -257,8 +269,16 @@ class _Verification:
             if not is_queued(sys_flag):
                 continue
             name = bytes(buffer[row[4] : row[5]]), queue_id
-            least, _ = in_log.get(name, (offset, 0))
+            least, end = in_log.get(name, (offset, offset))
+            if offset < end:
+                self._forget(name[0])
+                least = offset
             in_log[name] = least, offset + messages_in(block, row, sys_flag)
+
+    def _forget(self, topic: bytes) -> None:
+        """Forget the messages of a topic so far: a queue begins anew, so it was made again."""
+        for name in [one for one in self._in_log if one[0] == topic]:
+            del self._in_log[name]
 
     def _report_progress(self, done: int) -> None:
         if self._progress is not None:
