@@ -1,6 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.tables import groups as module
 from orbitmq.broker.tables.topics import QUEUES_MAX
 from orbitmq.errors import InvalidBody, InvalidInput
@@ -41,6 +42,16 @@ def test_a_group_of_a_light_queue_is_there_and_not_kept() -> None:
 @pytest.mark.parametrize("name", ["", "a.b", "g" * 121])
 def test_a_group_with_an_invalid_name_is_not_created(name: str) -> None:
     assert World().groups.get(name) is None
+
+
+def test_a_slave_takes_the_masters_table_also_after_a_change_of_its_own_in_the_same_moment() -> (
+    None
+):
+    master, slave = World().groups, World(broker_role=BrokerRole.SLAVE, broker_id=1).groups
+    master.update([BILLING])
+    slave.get("billing")
+    slave.take(SubscriptionGroupTable.from_json(master.to_json().encode()))
+    assert slave.get("billing") == BILLING
 
 
 def test_creation_can_be_switched_off_but_not_for_rocketmqs_own() -> None:

@@ -4,6 +4,7 @@ import tarfile
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.tables import topics as module
 from orbitmq.broker.tables.topics import QUEUES_MAX
 from orbitmq.errors import InvalidBody, InvalidInput
@@ -203,6 +204,16 @@ def test_a_topic_that_is_deleted_is_gone_and_the_table_has_a_new_version() -> No
     assert not world.topics.delete("orders")
     assert world.topics.data_version.counter == 2
     assert world.topics.data_version.timestamp == world.clock.now
+
+
+def test_a_slave_takes_the_masters_table_also_after_a_change_of_its_own_in_the_same_moment() -> (
+    None
+):
+    master, slave = World().topics, World(broker_role=BrokerRole.SLAVE, broker_id=1).topics
+    master.update([ORDERS])
+    slave.for_send_back("%RETRY%billing", queue_nums=1, perm=READ | WRITE, sys_flag=0)
+    slave.take(TopicConfigTable.from_json(master.to_json().encode()))
+    assert slave.table["orders"] == ORDERS
 
 
 def test_topics_of_an_order_configuration_are_marked_once() -> None:

@@ -174,7 +174,9 @@ class Groups:
         return replace(group, attributes=changed(current, group.attributes, GROUP_ATTRIBUTES))
 
     def _changed(self) -> None:
-        self.data_version = self.data_version.next(self._clock.now_ms())
+        # That of a slave has no time: it must not be equal to one of its master by chance.
+        now_ms = 0 if self._settings.broker.is_slave else self._clock.now_ms()
+        self.data_version = self.data_version.next(now_ms)
         self._on_change()
 
     def take(self, table: SubscriptionGroupTable) -> None:

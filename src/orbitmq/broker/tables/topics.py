@@ -235,9 +235,7 @@ class Topics:
         queues = queue_id + 1
         writable = max(found.write_queue_nums, queues)
         self._table[topic] = replace(found, read_queue_nums=queues, write_queue_nums=writable)
-        # Without a time: no version of the master is equal.
-        self.data_version = DataVersion(counter=self.data_version.counter + 1)
-        self._on_change(())
+        self.touch()
 
     def mark_ordered(self, names: Iterable[str]) -> None:
         """Mark topics as ordered that a nameserver's order configuration names."""
@@ -261,8 +259,12 @@ class Topics:
             self._create(replace(found, read_queue_nums=queues, write_queue_nums=queues))
 
     def touch(self, new: Collection[str] = ()) -> None:
-        """Give the table a new version, which is then registered and saved."""
-        self.data_version = self.data_version.next(self._clock.now_ms())
+        """Give the table a new version, which is then registered and saved.
+
+        That of a slave has no time: it must not be equal to one of its master by chance.
+        """
+        now_ms = 0 if self._settings.broker.is_slave else self._clock.now_ms()
+        self.data_version = self.data_version.next(now_ms)
         self._on_change(new)
 
     def _merged(self, topic: TopicConfig) -> TopicConfig:

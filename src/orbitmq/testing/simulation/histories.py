@@ -107,8 +107,8 @@ class History(msgspec.Struct):
     ``stored`` has the messages of each queue from offset 0 on; ``logs`` and ``queues`` what each
     broker had, byte for byte, the master first.
 
-    ``reused`` are queues of which readers may have seen messages that were lost with the master's
-    disk, without being acknowledged: the next messages got their offsets.
+    ``reused`` are queues of which readers may have seen messages that one broker had alone, which
+    lost its disk or power, without being acknowledged: the next messages got their offsets.
 
     ``faults`` are violations noted during the run, ``troubles`` the injected failures. ``digest``
     is a hash of every byte on the network and every call of the disks.

@@ -148,7 +148,9 @@ def _undelivered(history: History) -> Iterator[str]:
         consumed = {
             (one.key, one.attempt)
             for one in history.deliveries
-            if one.group == group.name and one.succeeded
+            # What was sent back while no slave was there, is lost with the master's disk: a broker
+            # says that it is stored, since a consumer that hears otherwise would store it twice.
+            if one.group == group.name and (one.succeeded or history.promotions)
         }
         for queue_id, messages in history.stored.items():
             for one in messages:

@@ -253,13 +253,7 @@ class Troubles:
         self._network.part(servers.master.host, slave.host)
         await self._pause()
         self._network.join(servers.master.host, slave.host)
-        master_ends, slave_ends = (
-            one.broker.state.store.queues.ends().get("orders", {})
-            for one in (servers.master, slave)
-        )
-        self._history.reused |= {
-            queue_id for queue_id, end in master_ends.items() if slave_ends.get(queue_id, 0) < end
-        }
+        self._note_reused(seen_at=servers.master, lost_by=slave)
         servers.master.end(power=False)
         await slave.stop()
         servers.promote()
@@ -339,7 +333,19 @@ class Troubles:
             master.end(power=power)
             self.may_diverge = self.may_diverge or not power
         assert await master.start()
+        slave = self._servers.slave
+        if self.may_diverge and slave is not None and slave.is_running:
+            self._note_reused(seen_at=slave, lost_by=master)
         self._sample()
+
+    def _note_reused(self, *, seen_at: SimulatedBroker, lost_by: SimulatedBroker) -> None:
+        """Note the queues in which consumers may have read at one what the other hasn't."""
+        seen, kept = (
+            one.broker.state.store.queues.ends().get("orders", {}) for one in (seen_at, lost_by)
+        )
+        self._history.reused |= {
+            queue_id for queue_id, end in seen.items() if kept.get(queue_id, 0) < end
+        }
 
     async def _end_slave(self, *, power: bool, midway: bool = False) -> None:
         slave = self._slave()

@@ -228,6 +228,18 @@ def test_a_queue_without_the_offset_ends_the_fetcher(answer: Pulled) -> None:
     play(story, answer)
 
 
+@pytest.mark.parametrize(("end", "continued_at"), [(9, 6), (6, 6), (4, 4)])
+def test_what_waits_is_not_passed_if_the_queue_ends_before_the_offset(
+    end: int, continued_at: int
+) -> None:
+    async def story(world: World) -> None:
+        world.inbox.finish(world.inbox.take(1, 0))  # the one at 5, which makes room for a pull
+        assert await world.task == continued_at
+
+    moved = Pulled(PullStatus.OFFSET_ILLEGAL, [], end, 0, end)
+    play(story, found(5, 6, 7, 8, 9), moved, queue_messages_max=4)
+
+
 def test_a_broker_that_forgot_the_group_is_reported() -> None:
     reports: list[int] = []
 

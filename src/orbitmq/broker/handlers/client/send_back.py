@@ -55,7 +55,8 @@ class SendBackHandlers:
         """Store the message again; answer when it is stored as safely as a send.
 
         The consumer then commits an offset past it. Java's broker does not wait for the disk: its
-        groups miss the message if power is lost in that moment.
+        groups miss the message if power is lost in that moment. If disk or slaves don't have it in
+        time, it counts as stored all the same: clients would store a second one.
         """
         header = request.read(ConsumerSendMsgBack)
         group = self.retries.group(header.group)

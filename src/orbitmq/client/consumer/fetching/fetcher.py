@@ -118,7 +118,7 @@ class Fetcher:
             if pulled is None:
                 await asyncio.sleep(_ERROR_PAUSE_MS / 1_000)
             elif self._is_moved(pulled):
-                return pulled.next_offset
+                return self._continue_at(pulled)
             else:
                 await self._take(pulled)
 
@@ -148,9 +148,20 @@ class Fetcher:
             return False
         log.warning(
             "%r: the queue has offsets from %d to %d, or was reset; it continues at %d",
-            *(self, pulled.min_offset, pulled.max_offset, pulled.next_offset),
+            *(self, pulled.min_offset, pulled.max_offset, self._continue_at(pulled)),
         )
         return True
+
+    def _continue_at(self, pulled: Pulled) -> int:
+        """Return where to continue.
+
+        A queue that ends before the offset is that of a slave, which has the rest not yet, or of a
+        broker that lost it. Java goes to its end, past what it has received and not delivered.
+        """
+        first = self.inbox.first_offset
+        if first is None or pulled.max_offset >= self.offset:
+            return pulled.next_offset
+        return min(first, pulled.next_offset)
 
     async def _take(self, pulled: Pulled) -> None:
         inbox, parts = self.inbox, self.parts
