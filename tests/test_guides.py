@@ -84,6 +84,49 @@ hooks["worker_exit"](None, None)
             assert consumer.wait(timeout=60) == 0
 
 
+def test_a_producer_made_before_a_fork_is_started_after_it() -> None:
+    """The first rule of docs/frameworks.md, which Celery's example rests on too."""
+    program = """
+import os
+from orbitmq import Message
+from orbitmq.blocking import Producer
+from orbitmq.errors import WrongProcess
+
+producer = Producer("shop")
+
+def in_child(work):
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        work()
+    except WrongProcess:
+        os._exit(7)
+    os._exit(0)
+
+def worker():
+    producer.start()
+    producer.send(Message("orders", b"paid"))
+    producer.close()
+
+print([in_child(worker) for _ in range(2)])
+producer.start()
+print(in_child(lambda: producer.send(Message("orders", b"paid"))))
+producer.send(Message("orders", b"shipped"))
+producer.close()
+"""
+    with embedded.start() as cluster:
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "NAMESRV_ADDR": cluster.nameserver},
+        )
+        assert ran.stdout == "[0, 0]\n7\n"
+        bodies = sorted(one.body for one in cluster.messages("orders"))
+        assert bodies == [b"paid", b"paid", b"shipped"]
+
+
 def codes(path: str) -> set[str]:
     """Return what stands in backticks in the second columns of the tables of a page."""
     rows = re.findall(r"(?m)^\|.*\|$", (ROOT / path).read_text().replace("\\|", "¦"))

@@ -37,7 +37,8 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "trace": lambda: trace_page(TRACED, "traces"),
 }
 # Says in the title what the browser made of the page. A plot is drawn if each of its shapes has a
-# size; a text is readable if it is not smaller than 9 pixels.
+# size; a text is readable if it is not smaller than 9 pixels. A section that scrolls has shadows at
+# its sides, which its ends, as they scroll along, cover.
 PROBE: Final = """
 <script>addEventListener("load", () => {
   const plots = [...document.querySelectorAll("svg")];
@@ -49,6 +50,9 @@ PROBE: Final = """
     wider: document.documentElement.scrollWidth - window.innerWidth,
     plots: plots.length,
     drawn: drawn.length,
+    unmarked: [...document.querySelectorAll("section")].filter(one =>
+      one.scrollWidth > one.clientWidth &&
+      !getComputedStyle(one).backgroundAttachment.includes("local")).length,
     small: texts.filter(text => text.getBoundingClientRect().height < 9).length,
     requests: performance.getEntriesByType("resource").map(one => one.name),
   });
@@ -87,3 +91,4 @@ def test_a_page_in_a_browser(name: str, width: int, tmp_path: Path) -> None:
     assert seen.pop("plots") == seen["drawn"] > 0
     assert seen["wider"] <= 0
     assert (seen["small"], seen["requests"]) == (0, [])
+    assert seen["unmarked"] == 0, "what scrolls within its section looks cut off"

@@ -42,12 +42,12 @@ _PAGE: Final = """\
 _STYLE: Final = """\
 :root {
   --page: #f4f6f9; --card: #ffffff; --ink: #1c2733; --soft: #5b6774; --line: #e3e8ee;
-  --good: #1d7f4e; --bad: #b3372f; --link: #2f6fb3;
+  --good: #1d7f4e; --bad: #b3372f; --link: #2f6fb3; --shade: #1c273359;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #0f1317; --card: #171c22; --ink: #e8edf2; --soft: #9aa7b5; --line: #2b343e;
-    --good: #5fcf97; --bad: #ff8a80; --link: #6aa7e6;
+    --good: #5fcf97; --bad: #ff8a80; --link: #6aa7e6; --shade: #9aa7b566;
   }
 }
 * { box-sizing: border-box; }
@@ -60,8 +60,14 @@ h1 { font-size: 26px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em
 h2 { font-size: 17px; margin: 0 0 14px; }
 header p { color: var(--soft); margin: 0 0 24px; max-width: 62ch; }
 section {
-  overflow-x: auto;
-  background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  overflow-x: auto;  /* a side with more has a shadow, which its end covers: it scrolls along */
+  background:
+    linear-gradient(to right, var(--card) 50%, transparent) local 0 / 32px 100% no-repeat,
+    linear-gradient(to left, var(--card) 50%, transparent) local 100% / 32px 100% no-repeat,
+    linear-gradient(to right, var(--shade), transparent) 0 / 12px 100% no-repeat,
+    linear-gradient(to left, var(--shade), transparent) 100% / 12px 100% no-repeat,
+    var(--card);
+  border: 1px solid var(--line); border-radius: 10px;
   padding: 20px 24px; margin: 0 0 16px;
 }
 .tiles { display: flex; flex-wrap: wrap; gap: 16px 8px; }
