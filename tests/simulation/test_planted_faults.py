@@ -213,7 +213,7 @@ FAULTS = {
         f"{CONSUMER}.fetching.inbox.Inbox.commit_offset",
         commits_all_it_has,
         replace(ALONE, messages=60, pause_s=0.05, queues=4, groups=(ANY_ORDER,)),
-        seed=2,
+        seed=4,
     ),
     "an ordered consumer that drops what failed": Planted(
         "skipped",

@@ -43,6 +43,7 @@ _SETTLE_S: Final = 300
 _QUIET_S: Final = 6  # longer than a failed message waits for its next delivery
 _SAMPLE_S: Final = 0.5
 _SPLIT_MS: Final = 90_000  # how long members may see their group differently after a loss
+_REJOIN_MS: Final = 15_000  # how long, after a start of the master: a heartbeat and a rebalance
 _GIVES_UP_S: Final = 10.0
 _DIVERGED: Final = "find out which"  # in what both ends of a stream say of other logs
 _PIECE: Final = 1 << 20
@@ -280,7 +281,9 @@ class _Simulation:
         if self._network.lost != self._lost_before[0]:
             self._lost_before = (self._network.lost, now_ms)
         # Two members that don't hear of each other may own a queue, and brokers store any offset.
+        # A master that has just begun again has not heard of all members yet.
         is_split = self._network.lost > 0 and now_ms - self._lost_before[1] < _SPLIT_MS
+        is_split |= now_ms - self._troubles.master_again_ms < _REJOIN_MS
         readers = [(group.name, retry_topic(group.name)) for group in self.plan.groups]
         readers += [(f"group-{tag}", TOPIC) for tag in ("all", TAGS[0])]
         found = {

@@ -34,6 +34,7 @@ __all__ = ["Troubles"]
 
 Trouble: TypeAlias = Callable[[], Awaitable[None]]
 
+_LONG_AGO_MS: Final = 1_000_000
 _CALLS_MAX: Final = 60
 _MIDWAY_S: Final = 5.0
 _CATCH_UP_S: Final = 20
@@ -69,6 +70,8 @@ class Troubles:
         self.may_diverge = False
         """Whether a slave may have what its master has lost."""
         self.age = 0
+        self.master_again_ms = -_LONG_AGO_MS
+        """When the master began to run again."""
         """Grows whenever the master may have lost the latest offsets of groups."""
 
     def __repr__(self) -> str:
@@ -328,11 +331,13 @@ class Troubles:
         if again and chance.below(2):
             power = bool(chance.below(2)) or self._plan.flush_mode is FlushMode.ASYNC
             if await master.start(calls=chance.below(_CALLS_MAX)):
+                self.master_again_ms = self._clock.monotonic_ms()
                 self._sample()
                 return
             master.end(power=power)
             self.may_diverge = self.may_diverge or not power
         assert await master.start()
+        self.master_again_ms = self._clock.monotonic_ms()
         slave = self._servers.slave
         if self.may_diverge and slave is not None and slave.is_running:
             self._note_reused(seen_at=slave, lost_by=master)
