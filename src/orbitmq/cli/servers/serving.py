@@ -201,7 +201,8 @@ async def _serve(
 
 
 async def _stop_at_eof(stop: asyncio.Event) -> None:
-    if sys.stdin is None or not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    mode = 0 if sys.stdin is None else os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # uvloop and Node give a socket
         raise InvalidInput(
             "--stop-at-eof needs a pipe as standard input, whose other end the parent keeps open",
             field="stop_at_eof",
