@@ -54,10 +54,10 @@ def test_it_is_an_error_in_json_too(alone: str, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("topic delete nowhere", "orbitmq topic list shows those that exist"),
+        ("topic delete x-9-z", "orbitmq topic list shows those that exist"),
         ("topic route orderz", "did you mean orders?"),
-        ("message query nowhere k", "orbitmq topic list shows those that exist"),
-        ("consume nowhere", "orbitmq topic create nowhere makes it"),
+        ("message query x-9-z k", "orbitmq topic list shows those that exist"),
+        ("consume x-9-z", "orbitmq topic create x-9-z makes it"),
         ("topic probe orderz", "did you mean orders? orbitmq topic create orderz makes it"),
     ],
 )

@@ -76,8 +76,8 @@ def test_the_error_for_a_port_in_use_takes_one_line(capfd: pytest.CaptureFixture
     ("arguments", "words"),
     [
         (["--host", "0.0.0.0"], "lets every machine that can reach it"),
-        (["--port", "many"], "--port: listenPort: 'many' is not a whole number"),
-        (["--port", "65536"], "--port: listenPort: listen_port is 65536; it must be from 0"),
+        (["--port", "many"], "--port: 'many' is not a whole number"),
+        (["--port", "65536"], "--port: listen_port is 65536; it must be from 0"),
         (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),
         (["--set", "listenPort"], "write it as key=value"),
     ],
