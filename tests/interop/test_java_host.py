@@ -46,6 +46,22 @@ def test_a_host_that_died_is_told_as_such(java_540: Java, tmp_path: Path) -> Non
             host.ask(BODY_CRC, [b""])
 
 
+def test_after_a_failure_the_next_question_starts_another_host(
+    java_540: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with java_540.another(tmp_path) as host:
+        first = host.pid
+        os.kill(first, signal.SIGSTOP)
+        monkeypatch.setattr("tests.interop.java.ANSWER_SECONDS", 0.1)
+        with pytest.raises(JavaHostFailed, match="was silent"):
+            host.ask(BODY_CRC, [b"late"])
+        monkeypatch.undo()
+        assert host.ask(BODY_CRC, [b"123456789"]) == [0x4BF43926]
+        assert host.pid != first
+        with pytest.raises(ProcessLookupError):
+            os.kill(first, 0)
+
+
 def test_what_java_prints_stays_out_of_the_answers(java: Java) -> None:
     assert java.ask(PRINT, ["not an answer"]) == [None]
     assert java.ask(BODY_CRC, [b""]) == [0]
