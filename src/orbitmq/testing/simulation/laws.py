@@ -254,7 +254,8 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
             _misread,
         ),
         "undelivered": Law(
-            "every stored message is delivered to each group, until a handler succeeds",
+            "every stored message is delivered to each group, until a handler succeeds; once, "
+            "if the master's disk is lost",
             _undelivered,
         ),
         "skipped": Law(
@@ -262,7 +263,8 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
             _skipped,
         ),
         "went back": Law(
-            "the progress of a group never goes back, but by a kill or while members are cut off",
+            "the progress of a group never goes back, but by a kill, until all members are back, "
+            "or while members are cut off",
             _went_back,
         ),
         "replicas differ": Law(
@@ -275,7 +277,8 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
 
 NOTED: Final = {
     "no answer": "a request is answered, unless something was lost",
-    "odd answer": "only codes that fit a broker's state are answered",
+    "odd answer": "only codes that fit a broker's state are answered; a promoted slave may know "
+    "fewer queues",
     "stuck": "everything comes to its end once the failures are over",
     "moved back": "no pull is answered with an offset before its own",
     "diverged": "logs go different ways only if a master lost power",
