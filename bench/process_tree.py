@@ -85,13 +85,17 @@ class CpuWatch:
     ) -> None:
         self._ends.set()
         self._thread.join()
-        self._last |= _ticks(self._root)
+        self.look()
         used = sum(ticks - self._before.get(pid, 0) for pid, ticks in self._last.items())
         self.seconds = used / _TICKS_A_SECOND - self._own_s
 
+    def look(self) -> None:
+        """Look at the tree now: before a process ends whose last tenth of a second matters."""
+        self._last |= _ticks(self._root)
+
     def _watch(self) -> None:
         while not self._ends.wait(_LOOKS_EVERY_S):
-            self._last |= _ticks(self._root)
+            self.look()
         self._own_s = time.thread_time()
 
 

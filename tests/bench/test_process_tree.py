@@ -30,6 +30,7 @@ def test_children_are_counted_while_they_run_and_when_they_have_ended() -> None:
             assert child.stdout.readline() == "done\n"
             assert child.pid in {process.pid for process in process_tree(os.getpid())}
         assert (peak_mb(os.getpid(), "a mark") or 0) > 1
+        ended.look()
         child.communicate()
 
     assert 0.2 < running.seconds <= ended.seconds + 0.05
