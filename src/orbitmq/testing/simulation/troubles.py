@@ -331,16 +331,19 @@ class Troubles:
         if again and chance.below(2):
             power = bool(chance.below(2)) or self._plan.flush_mode is FlushMode.ASYNC
             if await master.start(calls=chance.below(_CALLS_MAX)):
-                self.master_again_ms = self._clock.monotonic_ms()
-                self._sample()
+                self._note_again()
                 return
             master.end(power=power)
             self.may_diverge = self.may_diverge or not power
         assert await master.start()
+        self._note_again()
+
+    def _note_again(self) -> None:
+        """Note that the master runs again, and what it has."""
         self.master_again_ms = self._clock.monotonic_ms()
         slave = self._servers.slave
         if self.may_diverge and slave is not None and slave.is_running:
-            self._note_reused(seen_at=slave, lost_by=master)
+            self._note_reused(seen_at=slave, lost_by=self._servers.master)
         self._sample()
 
     def _note_reused(self, *, seen_at: SimulatedBroker, lost_by: SimulatedBroker) -> None:

@@ -77,6 +77,13 @@ def test_a_calm_broker() -> None:
 TIMES = {"p50_ms": 1, "p95_ms": 2, "p99_ms": 3, "max_ms": 4}
 
 
+def of_billing(outcomes: dict[str, int]) -> TraceFigures:
+    group = GroupFigures(
+        group="billing", deliveries=9, redeliveries=0, results=9, outcomes=outcomes
+    )
+    return TraceFigures(counts={}, groups=(group,))
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
@@ -85,33 +92,11 @@ TIMES = {"p50_ms": 1, "p95_ms": 2, "p99_ms": 3, "max_ms": 4}
             "1 send failed",
         ),
         (
-            TraceFigures(
-                counts={},
-                groups=(
-                    GroupFigures(
-                        group="billing",
-                        deliveries=9,
-                        redeliveries=0,
-                        results=9,
-                        outcomes={"success": 6, "failed": 1, "exception": 2},
-                    ),
-                ),
-            ),
+            of_billing({"success": 6, "failed": 1, "exception": 2}),
             "Listeners of billing failed on 3 of 9: exception 2, failed 1.",
         ),
         (
-            TraceFigures(
-                counts={},
-                groups=(
-                    GroupFigures(
-                        group="billing",
-                        deliveries=9,
-                        redeliveries=0,
-                        results=9,
-                        outcomes={"success": 6, "failed": 3},
-                    ),
-                ),
-            ),
+            of_billing({"success": 6, "failed": 3}),
             "Listeners of billing failed on 3 of 9.",
         ),
         (
