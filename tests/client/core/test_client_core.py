@@ -147,6 +147,20 @@ def test_a_core_that_was_never_released_is_dropped_after_its_loop() -> None:
     assert loops[0] not in client_core._cores
 
 
+def test_the_lingering_cores_of_a_loop_are_forgotten_after_it() -> None:
+    loops = []
+
+    async def story(scene: Scene) -> None:
+        loops.append(asyncio.get_running_loop())
+        await scene.nameserver()
+        await (await acquired(scene)).release()
+
+    play(story)
+    assert loops[0] in client_core._lingerings
+    play(story)
+    assert loops[0] not in client_core._lingerings
+
+
 @pytest.mark.parametrize("keep_open_ms", [1_000, 600_000], ids=["is being closed", "lingers"])
 def test_unused_cores_can_be_closed_before_the_loop_ends(keep_open_ms: int) -> None:
     async def story(scene: Scene) -> None:

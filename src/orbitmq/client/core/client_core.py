@@ -330,10 +330,11 @@ class ClientCore:
 
 
 def _forget_closed_loops() -> None:
-    """Drop cores that were never released: they refer to their loop, so it would stay in memory."""
-    for ref in _cores.keyrefs():  # a copy: other threads may add loops
-        if (loop := ref()) is not None and loop.is_closed():
-            _cores.pop(loop, None)
+    """Drop what loops left open: it refers to its loop, which would stay in memory."""
+    for by_loop in (_cores, _lingerings):
+        for ref in by_loop.keyrefs():  # a copy: other threads may add loops
+            if (loop := ref()) is not None and loop.is_closed():
+                by_loop.pop(loop, None)
 
 
 def _shared(
