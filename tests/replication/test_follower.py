@@ -102,6 +102,39 @@ def test_a_log_with_another_past_is_noticed_and_stays(extra: int) -> None:
     assert log_bytes(store) == before
 
 
+def test_a_replica_that_has_a_little_more_says_so_though_its_primary_is_idle() -> None:
+    """As after a loss of power of a primary that had sent what was not on its disk."""
+    store = a_store(replica=True)
+    follower = a_follower(store)
+    longer, shorter = filled(31), filled(30)
+    Wire(longer, follower).run()
+    follower.disconnected()
+    wire = Wire(shorter, follower)
+    wire.run()
+    wire.run(6_000)  # the first heartbeat
+    waiting = follower.state
+    with pytest.raises(LogsDiverged, match=f"at offset {shorter.log.end}, has nothing") as caught:
+        wire.run(12_000)
+    assert (caught.value.own, caught.value.other) == (longer.log.end, shorter.log.end)
+    assert (waiting, follower.state) == (LinkState.TRANSFER, LinkState.SUSPEND)
+
+
+def test_a_heartbeat_before_the_bytes_says_nothing() -> None:
+    primary, store = filled(), a_store(replica=True)
+    follower = a_follower(store)
+    Wire(primary, follower).run()
+    follower.disconnected()
+    start = int.from_bytes(follower.connected(range_of(primary), 0))
+    for now_ms in (10_000, 10_001):  # after a pause, and as flow control of Java makes them
+        follower.receive(chunk_head(start, 0), now_ms)
+    rest = log_bytes(primary)[start:]
+    follower.receive(chunk_head(start, len(rest)) + rest, 10_002)
+    follower.receive(chunk_head(start + len(rest), 0), 15_000)
+    follower.receive(chunk_head(start + len(rest), 0), 20_000)
+    assert follower.state is LinkState.TRANSFER
+    assert follower.report_due(20_000) == report(primary.log.end)
+
+
 def test_a_replica_that_has_more_is_not_served() -> None:
     store, follower_of = filled(30), a_follower
     with pytest.raises(LogsDiverged, match=r"goes from 0 to \d+") as caught:

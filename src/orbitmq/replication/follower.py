@@ -9,6 +9,7 @@ HANDSHAKE  chunk or heartbeat at the start of a file,     TRANSFER   begin the l
            if 0 was reported
 TRANSFER   chunk at the next offset                       TRANSFER   append, report
 TRANSFER   heartbeat at the next offset                   TRANSFER
+TRANSFER   heartbeats alone, before all is compared       SUSPENDED  raise LogsDiverged
 both       anything at another offset, or other bytes     SUSPENDED  raise LogsDiverged
 both       silence, end, a full disk                      READY      forget a half record
 ========== ============================================== ========== ============================
@@ -205,10 +206,12 @@ class LogFollower(Follower):
         super().__init__(store, settings, now_ms)
         self._reader = ChunkReader()
         self._may_begin_anywhere = False
+        self._idle_since_ms: int | None = None  # the first heartbeat after the last bytes
 
     def connected(self, primary: LogRange | None, now_ms: int) -> bytes:
         """Return the first report."""
         self._reader = ChunkReader()
+        self._idle_since_ms = None
         self._connect(now_ms)
         self._may_begin_anywhere = primary is None or self._settings().from_last_file
         if self.is_empty:
@@ -235,9 +238,25 @@ class LogFollower(Follower):
             if self.state is LinkState.HANDSHAKE:
                 self._first(event)
             self._check_place(event.offset)
-            if isinstance(event, Chunk) and (fresh := self._fresh(event.data)):
+            if isinstance(event, Heartbeat):
+                self._check_end(now_ms)
+                continue
+            self._idle_since_ms = None
+            if fresh := self._fresh(event.data):
                 self._append(fresh)
             self._is_agreed = not self._compared
+
+    def _check_end(self, now_ms: int) -> None:
+        """Note a heartbeat; raise LogsDiverged if the primary's log ends before this one.
+
+        One alone says nothing: after a pause a primary may send it before the bytes that it has.
+        Nor do two at once, as Java's flow control makes them.
+        """
+        self._is_agreed = not self._compared
+        if self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        elif self._compared and now_ms - self._idle_since_ms >= self._settings().heartbeat_ms // 2:
+            raise self._diverged(self._position, "has nothing more")
 
     def _first(self, event: Chunk | Heartbeat) -> None:
         self.state = LinkState.TRANSFER
