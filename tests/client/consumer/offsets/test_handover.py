@@ -20,6 +20,7 @@ class Store(NotedOffsets):
         super().__init__()
         self.stored_: dict[MessageQueue, int] = {}
         self.reads = 0
+        self.sent = 0
         self.is_down = False
 
     async def load(self) -> None:
@@ -41,6 +42,7 @@ class Store(NotedOffsets):
         for queue in list(self.noted if queues is None else queues):
             if (offset := self.get(queue)) is not None:
                 self.stored_[queue] = offset
+                self.sent += 1
 
 
 def play(story: Callable[[Handover, Store], Awaitable[None]], *, soon: bool = True) -> None:
@@ -79,6 +81,25 @@ def test_a_new_owner_does_not_undo_what_the_last_one_finished_late() -> None:
         store.update(ONE, 9)
         await asyncio.sleep(1)
         assert store.stored_ == {ONE: 9}
+
+    play(story)
+
+
+def test_an_offset_that_is_stored_already_is_not_sent_and_read_once() -> None:
+    """Sent again, it could arrive after a later one of the last owner."""
+
+    async def story(handover: Handover, store: Store) -> None:
+        handover.take(ONE)
+        store.update(ONE, 5)
+        store.stored_[ONE] = 5
+        await asyncio.sleep(5)
+        assert (store.sent, store.reads) == (0, 1)
+        await handover.commit([ONE])
+        await handover.commit_last(ONE, confirm=True)
+        assert store.sent == 0
+        store.update(ONE, 6)
+        await asyncio.sleep(1)
+        assert (store.sent, store.stored_) == (1, {ONE: 6})
 
     play(story)
 

@@ -9,7 +9,8 @@ Two owners of a queue overlap: the last one commits messages that it finished la
 one has read where to begin, and has perhaps come further. Brokers store any offset they get, so:
 
 - An owner that has just taken a queue, or drops it, reads the stored offset before it commits, and
-  commits only if that is not further.
+  commits only if that is less. What the broker has already is not sent again: on a slow link it
+  could arrive after a later commit of the other owner.
 - Pulls commit without reading, so they commit when the last owner has nothing in hand any more.
 
 A member that is killed repeats what it had in hand, and what it finished since its last commit.
@@ -108,7 +109,7 @@ class Handover:
             self._committed.update((queue, noted[queue]) for queue in ahead & self._ends_ms.keys())
 
     async def _ahead(self, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Return the queues whose noted offset is not behind the stored one, which can be read."""
+        """Return the queues whose noted offset is after the stored one, which can be read."""
         are_ahead = await asyncio.gather(*map(self._is_ahead, queues))
         return {queue for queue, is_ahead in zip(queues, are_ahead, strict=True) if is_ahead}
 
@@ -122,4 +123,8 @@ class Handover:
             return False
         self._unreadable.discard(queue)
         noted = self._offsets.get(queue)
-        return stored is None or noted is None or stored <= noted
+        if stored is None or noted is None:
+            return True
+        if stored == noted and queue in self._ends_ms:
+            self._committed[queue] = stored
+        return stored < noted
