@@ -1,6 +1,7 @@
 """A link between two processes that can be cut, slowed down and reset."""
 
 import asyncio
+import socket
 from contextlib import suppress
 from typing import Final, NamedTuple, Self
 
@@ -34,7 +35,7 @@ class Relay:
         self._to = to
         self._passes = asyncio.Event()
         self._passes.set()
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
@@ -42,14 +43,17 @@ class Relay:
 
     async def open(self) -> None:
         """Listen, unless it does."""
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, *self.at)
+        if self._listening is None:
+            self._listening = socket.create_server(self.at)
+            self._listening.setblocking(False)
+            asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
 
     async def close(self) -> None:
         """Refuse connections, as the port of a dead process does, and reset the open ones."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
         await self.reset()
 
     def cut(self) -> None:
@@ -75,12 +79,19 @@ class Relay:
     async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept a connection. A server of asyncio that is closed meanwhile would leave it open."""
+        with suppress(OSError):  # it has ended already
+            connection, _ = listening.accept()
+            task = asyncio.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(lambda _done: connection.close())
+
+    async def _serve(self, connection: socket.socket) -> None:
         with suppress(asyncio.CancelledError, OSError):
+            connection.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=connection)
             try:
                 await self._passes.wait()
                 far_reader, far_writer = await asyncio.open_connection(*self._to)

@@ -1,5 +1,6 @@
 """What a broker keeps: a topic is on the disk before a send to it is acknowledged."""
 
+import asyncio
 import errno
 from functools import partial
 
@@ -56,6 +57,23 @@ def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> 
     ((outcome, was_known),) = results
     assert isinstance(outcome, PutResult)
     assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
+
+
+def test_a_stop_does_not_wait_for_the_registration_of_a_new_topic() -> None:
+    disk = SimulatedDisk()
+
+    async def main(clock: VirtualClock) -> None:
+        state = await opened(clock, disk, [], registration_s=1)
+        began_ms = clock.now_ms()
+        for topic in ("orders", "late"):
+            assert state.topics.for_send(topic, "TBW102", 4, 0) is not None
+            await state.stop_saving_topics()
+            assert len(asyncio.all_tasks()) == 1
+        assert clock.now_ms() == began_ms
+        assert state.persistence.is_changed(TOPICS_FILE)
+        state.store.close()
+
+    run_virtual(main)
 
 
 def test_a_flood_of_new_topics_delays_no_other_send() -> None:

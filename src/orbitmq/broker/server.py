@@ -193,6 +193,7 @@ class Broker:
         await self.replicas.close()
         if self.role is None:
             await self._dialer.close()
+        await self.state.stop_saving_topics()
         try:
             if self._listeners:
                 await self.state.persistence.save_all()

@@ -81,6 +81,7 @@ class State:
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
         self._saving_topics: asyncio.Task[None] | None = None
+        self._saves_topics = True
         self._unsaved_topics: dict[str, None] = {}  # in the order they were created
         directory = settings.broker.store_path_root_dir
         self.store = self._message_store(directory)
@@ -291,8 +292,15 @@ class State:
         # As in Java, a new topic is registered before the send that created it is acknowledged.
         self._unsaved_topics.update(dict.fromkeys(new))
         self.inbox.hold(new)
-        if self._saving_topics is None:
+        if self._saving_topics is None and self._saves_topics:
             self._saving_topics = self._loop.create_task(self._save_topics())
+
+    async def stop_saving_topics(self) -> None:
+        """Wait no more for the registration of new topics: a stop saves them with the rest."""
+        self._saves_topics = False
+        if (saving := self._saving_topics) is not None:
+            saving.cancel()
+            await asyncio.wait([saving])
 
     async def _save_topics(self) -> None:
         """Register and save the topic table until it has no changes, in rounds.

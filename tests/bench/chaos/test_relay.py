@@ -1,6 +1,8 @@
 """A link that can be cut, slowed down and reset."""
 
 import asyncio
+import gc
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -74,6 +76,23 @@ def test_a_reset_ends_connections_and_new_ones_come_in() -> None:
             again[1].close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_comes_in_while_it_closes_is_not_left_open(turns: int) -> None:
+    """Python warns of a transport that is not closed, and pytest makes that an error."""
+
+    async def main() -> None:
+        relay = Relay(Address("127.0.0.2", free_port()), Address("127.0.0.1", free_port()))
+        await relay.open()
+        client.connect(relay.at)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await relay.close()
+
+    with socket.socket() as client:
+        asyncio.run(main())
+        gc.collect()
 
 
 def test_a_closed_relay_refuses_until_it_is_opened() -> None:
