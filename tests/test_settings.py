@@ -16,6 +16,7 @@ from orbitmq.settings import (
     Property,
     about_unknown,
     build,
+    content,
     from_arguments,
     parse,
     read,
@@ -104,6 +105,13 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="gone.conf can't be read: No such file"):
         read(str(tmp_path / "gone.conf"))
+
+
+def test_a_file_that_a_setting_names_is_read_or_both_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(b"\xff")
+    assert content(str(tmp_path / "ca.pem"), "caFile") == b"\xff"
+    with pytest.raises(InvalidInput, match=r"caFile: .*gone\.pem can't be read: No such file"):
+        content(str(tmp_path / "gone.pem"), "caFile")
 
 
 def test_a_file_that_is_not_utf_8_is_refused_with_the_line(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ __all__ = [
     "Property",
     "about_unknown",
     "build",
+    "content",
     "environment",
     "from_arguments",
     "parse",
@@ -121,6 +122,19 @@ def read(path: str) -> list[Property]:
         raise InvalidSetting(
             f"{path}:{line}: byte {error.start} of the file is not UTF-8", file=path, line=line
         ) from error
+
+
+def content(path: str, key: str) -> bytes:
+    """Return what is in the file that the setting ``key`` names, such as a certificate.
+
+    Raises:
+        InvalidInput: the file can't be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_FILE_BYTES_MAX)
+    except OSError as error:
+        raise InvalidInput(f"{key}: {path} can't be read: {error.strerror}", field=key) from error
 
 
 def environment(name: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import os
+import sys
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from orbitmq.broker.elected import ElectedBroker
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.errors import ConsensusFailed, InvalidInput
+from orbitmq.errors import ConsensusFailed, InvalidInput, MissingExtra
 from orbitmq.message.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from orbitmq.randomness import SeededRandomness
 from orbitmq.settings import from_arguments
@@ -577,3 +578,12 @@ def test_the_representation_says_who_it_is() -> None:
         assert isinstance(first, Node)
 
     run(story)
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.startswith("orbitmq.failover.etcd")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "aetcd", None)
+    settings = LiveSettings.load(from_arguments([*SAID, "listenPort=10911"]))
+    with pytest.raises(MissingExtra, match=r"orbitmq\[failover\]"):
+        ElectedBroker(settings)

@@ -35,7 +35,9 @@ OURS = {
     *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
     *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
     "logLevel",
-    *("etcdEndpoints", "etcdKeyPrefix", "etcdTimeoutMillis"),
+    *("etcdEndpoints", "etcdKeyPrefix", "etcdTimeoutMillis", "etcdTlsEnable", "etcdTlsCertPath"),
+    *("etcdTlsTrustCertPath", "etcdTlsKeyPath", "etcdTlsServerName"),
+    *("etcdUser", "etcdPassword", "etcdPasswordFile"),
     "enableElectUncleanMaster",  # of Java's controller
 }
 
@@ -270,6 +272,21 @@ def test_a_reload_of_a_bad_file_changes_nothing() -> None:
     with pytest.raises(InvalidSetting, match="^broker.conf:2: fileReservedTime"):
         live.reload(parse("traceOn=false\nfileReservedTime=x\n", "broker.conf"), 7)
     assert live.as_properties() == LiveSettings().as_properties()
+
+
+def test_a_password_is_not_shown_and_another_one_needs_a_restart() -> None:
+    given = from_arguments(["etcdUser=broker", "etcdPassword=open sesame"])
+    live = LiveSettings.load(given)
+    assert live.failover.etcd_password == "open sesame"
+    assert live.as_properties()["etcdPassword"] == "…"
+    assert LiveSettings().as_properties()["etcdPassword"] == ""
+    live.update(from_arguments(["brokerElectionPriority=7"]), 0)
+    assert live.failover.etcd_password == "open sesame"
+    with pytest.raises(InvalidInput, match="etcdPassword can't be changed") as failure:
+        live.update(from_arguments(["etcdPassword=close sesame"]), 0)
+    assert "sesame" not in str(failure.value)
+    other = from_arguments(["etcdUser=broker", "etcdPassword=close sesame"])
+    assert live.reload(other, 7)[1] == {"etcdPassword"}
 
 
 def test_what_is_updatable_of_a_store_is_what_a_store_takes_while_it_runs() -> None:

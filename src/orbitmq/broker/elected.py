@@ -30,13 +30,13 @@ from orbitmq.broker.leadership import GroupRole, Leadership
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.errors import InvalidInput, OrbitError
+from orbitmq.errors import InvalidInput, MissingExtra, OrbitError
 from orbitmq.failover.administration import Administration
 from orbitmq.failover.consensus import ConsensusStore
-from orbitmq.failover.etcd import EtcdStore
 from orbitmq.failover.group import GroupState
 from orbitmq.failover.identity import Identity
 from orbitmq.failover.member import LogPlace, Member, Standing
+from orbitmq.failover.settings import FailoverSettings
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.settings import Property
@@ -52,7 +52,8 @@ class ElectedBroker:
     """A broker with elections; an async context manager, or ``start`` and ``close``.
 
     The arguments are those of `Broker`. ``consensus`` replaces etcd, for tests. Raise InvalidInput
-    if settings contradict each other, and MissingExtra if ``aetcd`` is not installed.
+    if settings contradict each other or a file that they name can't be read, and MissingExtra if
+    ``aetcd`` is not installed.
     """
 
     def __init__(
@@ -76,8 +77,7 @@ class ElectedBroker:
         )
         broker, failover = settings.broker, settings.failover
         self.member = Member(
-            store=consensus
-            or EtcdStore(failover.endpoints(), timeout_s=failover.etcd_timeout_ms / 1_000),
+            store=consensus or _etcd(failover),
             group=Identity(broker.broker_cluster_name, broker.broker_name, 0),
             settings=lambda: settings.failover,
             files=_Files(self._machine.disk, broker.store_path_root_dir),
@@ -285,6 +285,14 @@ class _Files:
         if self._disk.exists(path):
             self._disk.remove(path)
             self._disk.sync_directory(self._directory)
+
+
+def _etcd(settings: FailoverSettings) -> ConsensusStore:
+    try:
+        from orbitmq.failover.etcd import EtcdStore  # noqa: PLC0415 - heavy, and an extra
+    except ImportError as error:
+        raise MissingExtra("a group with elections (etcdEndpoints)", extra="failover") from error
+    return EtcdStore(settings)
 
 
 _FIXED: Final = "the brokers of its group remember where it is"

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput, InvalidSetting
-from orbitmq.failover.settings import FAILOVER_NAMES, FailoverSettings
+from orbitmq.failover.settings import FAILOVER_NAMES, FAILOVER_SECRETS, FailoverSettings
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.logs import LogLevel
 from orbitmq.message.names import TRACE_TOPIC, check_topic
@@ -539,6 +539,8 @@ class LiveSettings:
             changed = self._take(given, now_ms)
         if wanted.tls != self.tls:
             different.add("tls.*")
+        if wanted.failover.etcd_password != self.failover.etcd_password:
+            different.add("etcdPassword")
         if self.failover.enabled:
             different -= _ELECTED
         return changed, frozenset(different - UPDATABLE)
@@ -558,6 +560,8 @@ class LiveSettings:
 
     def as_properties(self) -> dict[str, str]:
         """Return all settings as texts, by their keys in ``broker.conf``; of TLS only ``useTLS``.
+
+        A secret that is set is ``…``.
 
         >>> LiveSettings().as_properties()["mappedFileSizeConsumeQueue"]
         '6000000'
@@ -624,7 +628,9 @@ def _texts(names: Mapping[str, str], settings: msgspec.Struct) -> Iterator[tuple
     for name, field in names.items():
         value = getattr(settings, field)
         ours, java = _UNITS.get(name, (1, 1))
-        if isinstance(value, bool):
+        if name in FAILOVER_SECRETS and value:
+            yield name, "…"
+        elif isinstance(value, bool):
             yield name, "true" if value else "false"
         elif isinstance(value, enum.Enum):
             yield name, str(value.value)

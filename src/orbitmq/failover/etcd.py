@@ -1,4 +1,4 @@
-"""The consensus store on etcd, by ``aetcd``: the extra ``failover``.
+"""The consensus store on etcd, by gRPC; it needs the extra ``failover``.
 
 One attempt per call: whoever elects asks again in a moment anyway. After a failure the next call
 goes to the next endpoint, over a new connection.
@@ -8,14 +8,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from orbitmq.errors import ConsensusFailed, MissingExtra
+from aetcd import rpc
+from aetcd.utils import prefix_range_end
+
+from orbitmq.errors import ConsensusFailed, InvalidInput
 from orbitmq.failover.consensus import Change, Snapshot, StoredValue
+from orbitmq.failover.etcd_client import FAILURES, EtcdClient, Metadata, check_files, only, why
+from orbitmq.failover.settings import FailoverSettings
 from orbitmq.net.address import Address
-
-if TYPE_CHECKING:
-    from aetcd import Client
 
 __all__ = ["EtcdStore"]
 
@@ -24,34 +26,27 @@ log = logging.getLogger("orbitmq.failover")
 T = TypeVar("T")
 
 _CLOSE_S: Final = 1.0
+_FAILURES: Final[tuple[type[BaseException], ...]] = (
+    *(*FAILURES, OSError, TimeoutError),
+    InvalidInput,  # a file of a certificate or a password
+    asyncio.CancelledError,  # also of a channel that another call has closed
+)
 _NO_LEASE: Final = "requested lease not found"
-"""The words of etcd, for which ``aetcd`` has no error of its own."""
 
 
 class EtcdStore:
-    """A cluster of etcd servers; any of them answers. ``timeout_s`` bounds each call.
+    """The cluster of etcd servers that settings name; any of them answers.
 
     Raises:
-        MissingExtra: ``aetcd`` is not installed.
+        InvalidInput: a certificate, a key or a password can't be read from its file.
     """
 
-    def __init__(self, endpoints: Sequence[Address], *, timeout_s: float) -> None:
-        try:
-            import aetcd  # noqa: PLC0415 - gRPC is heavy, and needed by elected brokers alone
-        except ImportError as error:
-            raise MissingExtra(
-                "a group with elections (etcdEndpoints)", extra="failover"
-            ) from error
-        self._new_client = aetcd.Client
-        self._failures: tuple[type[BaseException], ...] = (
-            *(aetcd.exceptions.ClientError, OSError, TimeoutError, asyncio.InvalidStateError),
-            asyncio.CancelledError,  # also of a channel that another call has closed
-        )
-        self._gone = (aetcd.exceptions.RevisionCompactedError, aetcd.exceptions.WatchTimeoutError)
-        self._endpoints = tuple(endpoints)
+    def __init__(self, settings: FailoverSettings) -> None:
+        check_files(settings)
+        self._settings = settings
+        self._endpoints = settings.endpoints()
         self._next = 0
-        self._timeout_s = timeout_s
-        self._client: Client | None = None
+        self._client: EtcdClient | None = None
 
     def __repr__(self) -> str:
         return f"<EtcdStore {self.endpoint}>"
@@ -63,120 +58,152 @@ class EtcdStore:
 
     async def grant(self, ttl_s: int) -> int:
         """Begin a lease."""
-        lease = await self._call(lambda client: client.lease(ttl_s))
-        return int(lease.id)
+        asked = rpc.LeaseGrantRequest(TTL=ttl_s)
+        answer = await self._ask(lambda etcd, said: etcd.leases.LeaseGrant(asked, metadata=said))
+        return int(answer.ID)
 
     async def keep_alive(self, lease: int) -> bool:
         """Keep a lease alive; return False if it has ended."""
-        reply = await self._call(lambda client: client.refresh_lease(lease))
-        return reply is not None and reply.TTL > 0
+
+        async def beat(etcd: EtcdClient, said: Metadata) -> bool:
+            stream = etcd.leases.LeaseKeepAlive(
+                only(rpc.LeaseKeepAliveRequest(ID=lease)), metadata=said
+            )
+            try:
+                async for answer in stream:
+                    return bool(answer.TTL > 0)
+                raise _failed(self.endpoint, "it ended a stream without an answer")
+            finally:
+                stream.cancel()
+
+        return await self._ask(beat)
 
     async def revoke(self, lease: int) -> None:
         """End a lease and remove its keys."""
 
-        async def revoke(client: "Client") -> None:
-            with self._unless_lease_ended():
-                await client.revoke_lease(lease)
+        async def revoke(etcd: EtcdClient, said: Metadata) -> None:
+            with _unless_lease_ended():
+                await etcd.leases.LeaseRevoke(rpc.LeaseRevokeRequest(ID=lease), metadata=said)
 
-        await self._call(revoke)
+        await self._ask(revoke)
 
     async def read(self, prefix: str) -> Snapshot:
         """Return the keys that begin with ``prefix``."""
-        found = await self._call(lambda client: client.get_prefix(prefix.encode()))
+        asked = rpc.RangeRequest(**_below(prefix))
+        answer = await self._ask(lambda etcd, said: etcd.kv.Range(asked, metadata=said))
         values = {
             one.key.decode(errors="replace"): StoredValue(one.value, one.mod_revision)
-            for one in found
+            for one in answer.kvs
         }
-        return Snapshot(found.header.revision, values)
+        return Snapshot(answer.header.revision, values)
 
     async def change(self, expected: Mapping[str, int], changes: Sequence[Change]) -> bool:
         """Make all changes if each expected key still has its revision, and no lease has ended."""
-
-        async def transaction(client: "Client") -> bool:
-            make = client.transactions
-            succeeded = False
-            with self._unless_lease_ended():
-                succeeded, _ = await client.transaction(
-                    compare=[make.mod(key.encode()) == one for key, one in expected.items()],
-                    success=[
-                        make.delete(one.key.encode())
-                        if one.value is None
-                        else make.put(one.key.encode(), one.value, lease=one.lease or None)
-                        for one in changes
-                    ],
-                    failure=[],
+        asked = rpc.TxnRequest(
+            compare=[
+                rpc.Compare(
+                    result=rpc.Compare.EQUAL,
+                    target=rpc.Compare.MOD,
+                    key=key.encode(),
+                    mod_revision=revision,
                 )
-            return bool(succeeded)
+                for key, revision in expected.items()
+            ],
+            success=[_operation(one) for one in changes],
+        )
 
-        return await self._call(transaction)
+        async def transaction(etcd: EtcdClient, said: Metadata) -> bool:
+            with _unless_lease_ended():
+                return bool((await etcd.kv.Txn(asked, metadata=said)).succeeded)
+            return False
+
+        return await self._ask(transaction)
 
     async def wait(self, prefix: str, revision: int, timeout_s: float) -> None:
         """Return when a key with ``prefix`` may have changed after ``revision``, or time is up."""
+        create = rpc.WatchCreateRequest(**_below(prefix), start_revision=revision + 1)
+        asked = rpc.WatchRequest(create_request=create)
 
-        async def watch(client: "Client") -> None:
-            with suppress(*self._gone):
-                await client.watch_prefix_once(
-                    prefix.encode(), timeout=timeout_s, start_revision=revision + 1
-                )
+        async def watch(etcd: EtcdClient, said: Metadata) -> None:
+            stream = etcd.watches.Watch(only(asked), metadata=said)
+            try:
+                async for answer in stream:
+                    if answer.events or answer.compact_revision:
+                        return
+                    if answer.canceled and not etcd.is_stale(said, answer.cancel_reason):
+                        raise _failed(self.endpoint, f"no watch: {answer.cancel_reason}")
+                    if answer.canceled:
+                        return  # the next call gets another token
+            finally:
+                stream.cancel()
 
-        await self._call(watch, more_s=timeout_s)
+        async def watch_for_a_time(etcd: EtcdClient, said: Metadata) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await watch(etcd, said)
+
+        await self._ask(watch_for_a_time, more_s=timeout_s)
 
     async def close(self) -> None:
         """Close the connection."""
         await self._drop()
 
-    @contextmanager
-    def _unless_lease_ended(self) -> Iterator[None]:
-        """Do nothing if etcd says that a lease has ended, which is an answer and no failure."""
+    async def _ask(
+        self, call: Callable[[EtcdClient, Metadata], Awaitable[T]], *, more_s: float = 0
+    ) -> T:
+        """Return the answer to a call; raise ConsensusFailed if there is none in time."""
+        endpoint, etcd = self.endpoint, self._client
         try:
-            yield
-        except self._failures as error:
-            if _NO_LEASE not in str(error):
-                raise
-
-    async def _call(self, operation: Callable[["Client"], Awaitable[T]], *, more_s: float = 0) -> T:
-        endpoint = self.endpoint
-        client = self._client
-        if client is None:
-            # Its own timeouts are longer, so that ours decide.
-            client = self._client = self._new_client(
-                host=endpoint.host, port=endpoint.port, timeout=2 * (self._timeout_s + more_s)
-            )
-        try:
-            async with asyncio.timeout(self._timeout_s + more_s):
-                result = await operation(client)
-        except AttributeError as error:
-            # A watch of aetcd fails so when another call has closed its client meanwhile.
-            if client is self._client:
-                raise
+            if etcd is None:
+                etcd = self._client = EtcdClient(endpoint, self._settings)
+            async with asyncio.timeout(self._settings.etcd_timeout_ms / 1_000 + more_s):
+                return await etcd.ask(lambda said: call(etcd, said))
+        except _FAILURES as error:
             if _is_cancelled():
                 raise asyncio.CancelledError from error
-            why = "the connection was closed"
-            raise ConsensusFailed(f"etcd at {endpoint}: {why}", address=str(endpoint)) from error
-        except self._failures as error:
-            if _is_cancelled():
-                raise
-            if client is self._client:  # another call may have replaced it
+            if etcd is self._client:  # another call may have replaced it
                 self._next += 1
                 await self._drop()
-            why = str(error) or "no answer in time, or the connection was closed"
-            raise ConsensusFailed(f"etcd at {endpoint}: {why}", address=str(endpoint)) from error
-        if _is_cancelled():
-            # The wait_for of Python 3.11 returns a result that comes in that moment all the same.
-            raise asyncio.CancelledError
-        return result
+            raise _failed(endpoint, why(error, self._settings)) from error
 
     async def _drop(self) -> None:
-        client, self._client = self._client, None
-        if client is None:
+        etcd, self._client = self._client, None
+        if etcd is None:
             return
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await client.close()
-        except self._failures as error:
+                await etcd.close()
+        except _FAILURES as error:
             if _is_cancelled():
                 raise
             log.debug("closing the connection to etcd: %s", error)
+
+
+def _below(prefix: str) -> dict[str, bytes]:
+    return {"key": prefix.encode(), "range_end": prefix_range_end(prefix.encode())}
+
+
+def _operation(change: Change) -> Any:
+    key = change.key.encode()
+    if change.value is None:
+        return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
+    return rpc.RequestOp(
+        request_put=rpc.PutRequest(key=key, value=change.value, lease=change.lease)
+    )
+
+
+@contextmanager
+def _unless_lease_ended() -> Iterator[None]:
+    """Do nothing if etcd says that a lease has ended, which is an answer and no failure."""
+    try:
+        yield
+    except FAILURES as error:
+        if _NO_LEASE not in str(error):
+            raise
+
+
+def _failed(endpoint: Address, reason: str) -> ConsensusFailed:
+    return ConsensusFailed(f"etcd at {endpoint}: {reason}", address=str(endpoint))
 
 
 def _is_cancelled() -> bool:

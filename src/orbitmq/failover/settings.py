@@ -7,13 +7,17 @@ import msgspec
 from orbitmq.errors import InvalidInput
 from orbitmq.net.address import Address
 
-__all__ = ["FAILOVER_NAMES", "FailoverSettings"]
+__all__ = ["FAILOVER_NAMES", "FAILOVER_SECRETS", "FailoverSettings"]
 
 _INT32_MAX: Final = 2**31 - 1
 _LEASE_MS_MIN: Final = 2_000
 """etcd grants no shorter one."""
 _BEATS_MIN: Final = 2
 """One lost answer must not end a lease."""
+_TLS_FIELDS: Final = (
+    *("etcd_tls_trust_cert_path", "etcd_tls_cert_path", "etcd_tls_key_path"),
+    "etcd_tls_server_name",
+)
 
 
 class FailoverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,6 +39,24 @@ class FailoverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """What all keys in etcd begin with."""
     etcd_timeout_ms: int = 2_000
     """How long etcd may take to answer."""
+    etcd_tls_enable: bool = False
+    """Whether connections to etcd use TLS; its certificate is always verified."""
+    etcd_tls_trust_cert_path: str = ""
+    """The authority that etcd's certificates come from, in PEM, as the next two; empty: those that
+    gRPC brings."""
+    etcd_tls_cert_path: str = ""
+    """The certificate that this broker shows to etcd."""
+    etcd_tls_key_path: str = ""
+    """Its key, without a password; empty: it is in the certificate's file."""
+    etcd_tls_server_name: str = ""
+    """The name in etcd's certificates, if it is not the host in ``etcd_endpoints``."""
+    etcd_user: str = ""
+    """The user of etcd that this broker is; empty: none."""
+    etcd_password: str = ""
+    """The password of the user."""
+    etcd_password_file: str = ""
+    """A file that holds the password instead, so that no command line and no ``broker.conf`` does.
+    """
     lease_ms: int = 5_000
     """How long a broker counts as alive after its last sign of life; rounded up to seconds."""
     beat_ms: int = 1_000
@@ -70,6 +92,40 @@ class FailoverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 "elections need a store: give etcdEndpoints, such as 10.0.0.1:2379;10.0.0.2:2379",
                 field="etcd_endpoints",
             )
+        self._check_tls()
+        self._check_user()
+
+    def __repr__(self) -> str:
+        return f"<FailoverSettings enabled: {self.enabled}, etcd {self.etcd_endpoints!r}>"
+
+    def _check_tls(self) -> None:
+        given = [name for name in _TLS_FIELDS if getattr(self, name)]
+        if given and not self.etcd_tls_enable:
+            raise InvalidInput(
+                "it has no effect on a connection in plain text; set etcdTlsEnable=true, or remove "
+                "it",
+                field=given[0],
+            )
+        if self.etcd_tls_key_path and not self.etcd_tls_cert_path:
+            raise InvalidInput(
+                "a key without a certificate is none that etcd accepts; give etcdTlsCertPath",
+                field="etcd_tls_key_path",
+            )
+
+    def _check_user(self) -> None:
+        if self.etcd_password and self.etcd_password_file:
+            raise InvalidInput(
+                "etcdPassword is given as well; remove one of them", field="etcd_password_file"
+            )
+        has_password = bool(self.etcd_password or self.etcd_password_file)
+        if has_password and not self.etcd_user:
+            field = "etcd_password" if self.etcd_password else "etcd_password_file"
+            raise InvalidInput("it is no user's password; give etcdUser", field=field)
+        if self.etcd_user and not has_password:
+            raise InvalidInput(
+                "a user of etcd needs a password; give etcdPasswordFile, or etcdPassword",
+                field="etcd_user",
+            )
 
     @property
     def lease_s(self) -> int:
@@ -93,6 +149,14 @@ FAILOVER_NAMES: Final = {
     "etcdEndpoints": "etcd_endpoints",
     "etcdKeyPrefix": "etcd_key_prefix",
     "etcdTimeoutMillis": "etcd_timeout_ms",
+    "etcdTlsEnable": "etcd_tls_enable",
+    "etcdTlsTrustCertPath": "etcd_tls_trust_cert_path",
+    "etcdTlsCertPath": "etcd_tls_cert_path",
+    "etcdTlsKeyPath": "etcd_tls_key_path",
+    "etcdTlsServerName": "etcd_tls_server_name",
+    "etcdUser": "etcd_user",
+    "etcdPassword": "etcd_password",
+    "etcdPasswordFile": "etcd_password_file",
     "controllerHeartBeatTimeoutMills": "lease_ms",
     "brokerHeartbeatInterval": "beat_ms",
     "enableElectUncleanMaster": "elect_unclean",
@@ -100,3 +164,5 @@ FAILOVER_NAMES: Final = {
 }
 """Keys → fields of `FailoverSettings`; ``etcd…`` are ours. ``enableElectUncleanMaster`` is one of
 Java's controller."""
+FAILOVER_SECRETS: Final = frozenset({"etcdPassword"})
+"""Keys whose values are never shown."""

@@ -80,6 +80,9 @@ def test_those_of_a_broker_and_a_nameserver(
         "fileReservedTime": ("48", "ORBITMQ_FILE_RESERVED_TIME"),
     }
     assert found(capsys, "--of", "nameserver")["listenPort"] == ("9876", "default")
+    monkeypatch.setenv("ORBITMQ_ETCD_PASSWORD", "open sesame")
+    secret = found(capsys, "--of", "broker", "--set", "etcdUser=broker", "etcdPassword")
+    assert secret == {"etcdPassword": ("…", "ORBITMQ_ETCD_PASSWORD")}
 
 
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,8 @@ def _run(arguments: argparse.Namespace) -> int:
     properties = _properties(arguments)
     start_log(arguments, broker=broker_name(properties))
     allow_many_open_files()
+    # Or else gRPC writes lines of its own about each failed handshake; our errors say the same.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     settings = LiveSettings.load(properties, file=arguments.file)
     warn_about_auto_create(settings)
 
