@@ -1,6 +1,5 @@
 """What the guides say: their programs run, and the names they translate to exist."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import orbitmq
-from orbitmq import blocking, embedded
+from orbitmq import blocking
 from orbitmq.client.consumer.options import ConsumerOptions, PullConsumerOptions
 from orbitmq.client.options import ClientOptions
 from orbitmq.client.producer.options import ProducerOptions
@@ -48,83 +47,6 @@ def test_a_program_prints_what_it_says(program: str, tmp_path: Path) -> None:
     said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)
     assert said, "a program shows what it prints behind each print"
     assert run.stdout.splitlines() == said
-
-
-def test_a_service_under_gunicorn_sends_and_a_program_consumes(tmp_path: Path) -> None:
-    """Run what docs/frameworks.md has for gunicorn, called as gunicorn does, and its consumer."""
-    for block in Document("", (ROOT / "docs/frameworks.md").read_text()).blocks:
-        if name := re.match(r"# (\S+\.py)\n", block.text):
-            (tmp_path / name[1]).write_text(block.text)
-    worker = """
-import runpy, app
-hooks = runpy.run_path("gunicorn.conf.py")
-hooks["post_worker_init"](None)
-print(len(app.application({}, lambda status, headers: print(status))[0]))
-hooks["worker_exit"](None, None)
-"""
-    with embedded.start() as cluster:
-        environment = {**os.environ, "NAMESRV_ADDR": cluster.nameserver}
-        command = [sys.executable, "-c", worker]
-        sent = subprocess.run(
-            command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
-        )
-        assert sent.stdout == "200 OK\n32\n"
-        with subprocess.Popen(
-            [sys.executable, "consume.py"],
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-        ) as consumer:
-            assert consumer.stdout is not None
-            try:
-                assert consumer.stdout.readline() == "billed ()\n"
-            finally:
-                consumer.terminate()
-            assert consumer.wait(timeout=60) == 0
-
-
-def test_a_producer_made_before_a_fork_is_started_after_it() -> None:
-    """The first rule of docs/frameworks.md, which Celery's example rests on too."""
-    program = """
-import os
-from orbitmq import Message
-from orbitmq.blocking import Producer
-from orbitmq.errors import WrongProcess
-
-producer = Producer("shop")
-
-def in_child(work):
-    if child := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    try:
-        work()
-    except WrongProcess:
-        os._exit(7)
-    os._exit(0)
-
-def worker():
-    producer.start()
-    producer.send(Message("orders", b"paid"))
-    producer.close()
-
-print([in_child(worker) for _ in range(2)])
-producer.start()
-print(in_child(lambda: producer.send(Message("orders", b"paid"))))
-producer.send(Message("orders", b"shipped"))
-producer.close()
-"""
-    with embedded.start() as cluster:
-        ran = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "NAMESRV_ADDR": cluster.nameserver},
-        )
-        assert ran.stdout == "[0, 0]\n7\n"
-        bodies = sorted(one.body for one in cluster.messages("orders"))
-        assert bodies == [b"paid", b"paid", b"shipped"]
 
 
 def codes(path: str) -> set[str]:
