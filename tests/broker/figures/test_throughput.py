@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from orbitmq.broker.figures.throughput import Throughput
+from orbitmq.client.admin.results import BrokerStatus
 
 BUCKETS_MS = (0, 9, 49, 99, 199, 499, 999, 1_999, 2_999, 3_999, 4_999, 9_999, 10_000)
 
@@ -88,6 +89,12 @@ def test_percentiles_lie_inside_the_bucket() -> None:
     passed.sample(60_000)
     assert 2 < passed.latency_ms(0.5) <= 3
     assert 600 < passed.latency_ms(1.0) <= 700
+
+
+def test_a_broker_whose_clock_was_set_back_tells_so() -> None:
+    info = Throughput(now_ms=3_605_005).info(5)
+    assert info["runtime"] == "[ 0 days, -1 hours, 0 minutes, -5 seconds ]"
+    assert BrokerStatus.of(info).now_ms == 5
 
 
 def test_totals_tell_java_s_words() -> None:

@@ -38,5 +38,7 @@ def test_the_figures_of_a_broker_are_read_and_kept() -> None:
 def test_the_clock_of_a_broker_is_read_from_its_figures() -> None:
     ran = {"bootTimestamp": "1000", "runtime": "[ 1,000 days, 1 hours, 0 minutes, 2 seconds ]"}
     assert BrokerStatus.of(ran).now_ms == 1_000 + 1_000 * (1_000 * 86_400 + 3_600 + 2)
+    back = {"bootTimestamp": "9000", "runtime": "[ -1,000 days, -1 hours, 0 minutes, -2 seconds ]"}
+    assert BrokerStatus.of(back).now_ms == 9_000 - 1_000 * (1_000 * 86_400 + 3_600 + 2)
     assert BrokerStatus.of(ran | {"runtime": "a while"}).now_ms is None
     assert BrokerStatus.of({"runtime": ran["runtime"]}).now_ms is None

@@ -203,11 +203,12 @@ def _texts(rates: tuple[float | None, ...] | list[float]) -> str:
 
 
 def _span(span_ms: int) -> str:
-    """Return a duration in Java's format.
+    """Return a duration in Java's format; it is negative if the clock was set back since the start.
 
-    >>> _span(93_784_000)
-    '[ 1 days, 2 hours, 3 minutes, 4 seconds ]'
+    >>> _span(93_784_000), _span(-62_000)
+    ('[ 1 days, 2 hours, 3 minutes, 4 seconds ]', '[ 0 days, 0 hours, -1 minutes, -2 seconds ]')
     """
-    seconds = max(0, span_ms) // 1_000
-    days, hours, minutes = seconds // 86_400, seconds // 3_600 % 24, seconds // 60 % 60
-    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
+    seconds, sign = abs(span_ms) // 1_000, -1 if span_ms < 0 else 1
+    parts = (seconds // 86_400, seconds // 3_600 % 24, seconds // 60 % 60, seconds % 60)
+    days, hours, minutes, rest = (part * sign for part in parts)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {rest} seconds ]"

@@ -227,11 +227,13 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_RAN: Final = re.compile(r"\[ (\S+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+_RAN: Final = re.compile(r"\[ (-?\d\S*) days, (-?\d+) hours, (-?\d+) minutes, (-?\d+) seconds \]")
 
 
 def _now_ms(figures: Mapping[str, str]) -> int | None:
     """Return the time of the answer: that of the start, and how long the broker runs.
+
+    That is negative if its clock was set back to before the start.
 
     >>> _now_ms({"bootTimestamp": "5000", "runtime": "[ 0 days, 0 hours, 1 minutes, 2 seconds ]"})
     67000
@@ -240,7 +242,7 @@ def _now_ms(figures: Mapping[str, str]) -> int | None:
     ran = _RAN.fullmatch(figures.get("runtime", ""))
     if ran is None or not started.isdecimal():
         return None
-    days = re.sub(r"\D", "", ran[1])  # Java groups the digits of a long time
+    days = re.sub(r"(?!^-)\D", "", ran[1])  # Java groups the digits of a long time
     hours, minutes, seconds = map(int, ran.groups()[1:])
     return int(started) + 1_000 * (((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds)
 
