@@ -84,6 +84,11 @@ def crashed(world: SendWorld) -> SendWorld:
     return restarted(world)
 
 
+def full(messages: list[Incoming]) -> list[PutResult]:
+    """Store nothing, as a store whose disk is full."""
+    return [PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark="full") for _ in messages]
+
+
 # Delivery
 
 
@@ -175,10 +180,6 @@ def test_what_the_store_does_not_take_now_is_tried_again(
     world = SendWorld()
     world.put(timed(world, "U1", 1_000), timed(world, "U2", 1_000))
     forward = world.store.forward
-
-    def full(messages: list[Incoming]) -> list[PutResult]:
-        return [PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark="full") for _ in messages]
-
     world.store.forward = full  # type: ignore[method-assign, assignment]
     with caplog.at_level(logging.WARNING, logger="orbitmq.broker"):
         pass_time(world, 2_000)
@@ -387,6 +388,66 @@ def test_after_a_clock_that_was_ahead_a_start_goes_back_to_the_present(*, taken_
     assert bodies(once_more) == [b"early", b"soon", b"far"]
 
 
+def test_a_clock_that_is_set_back_is_followed_when_all_is_delivered_that_was_due() -> None:
+    world = SendWorld()
+    world.put(timed(world, "early", 2_500))
+    pass_time(world, 100)
+    forward = world.store.forward
+    world.store.forward = full  # type: ignore[method-assign, assignment]
+    ahead_ms = 600_000
+    world.clock.now += ahead_ms
+    pass_time(world, 1_000)
+    world.put(timed(world, "far", 60_000))
+    world.clock.now -= ahead_ms
+    world.put(timed(world, "soon", 1_500))
+    pass_time(world, 1_000)
+    assert not bodies(world)
+    world.store.forward = forward  # type: ignore[method-assign]
+    pass_time(world, 2_000)
+    assert bodies(world) == [b"early", b"soon"]
+    again = crashed(world)
+    pass_time(again, ahead_ms + 60_000, step_ms=1_000)
+    assert bodies(again) == [b"early", b"soon", b"far"]
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EMFILE])
+def test_a_clock_is_not_followed_before_that_is_saved(error: int) -> None:
+    world = SendWorld(FILES)
+    assert isinstance(world.disk, SimulatedDisk)
+    ahead_ms = 60_000
+    world.put(timed(world, "early", 2_500))
+    pass_time(world, 100)
+    world.clock.now += ahead_ms
+    pass_time(world, 2_000)
+    world.disk.fail("open", "timercheck", error, times=None)
+    world.clock.now -= ahead_ms
+    world.put(timed(world, "soon", 1_500))
+    pass_time(world, 5_000)
+    assert bodies(world) == [b"early"]
+    flush(world)
+    world.disk.heal()
+    again = crashed(world)
+    pass_time(again, 1_000)
+    assert bodies(again) == [b"early", b"soon"]
+
+
+def test_timers_stay_ahead_if_what_waits_is_too_far_from_the_clock(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, ahead_ms = SendWorld(slots=1_000), 600_000
+    world.clock.now += ahead_ms
+    pass_time(world, 1_000)
+    world.put(timed(world, "far", 400_000))
+    pass_time(world, 100)
+    world.clock.now -= ahead_ms
+    world.put(timed(world, "soon", 1_500))
+    pass_time(world, 3_000)
+    assert not bodies(world)
+    assert caplog.text.count("too far from the clock") == 1
+    pass_time(world, ahead_ms + 400_000, step_ms=1_000)
+    assert bodies(world) == [b"soon", b"far"]
+
+
 def test_another_precision_keeps_what_waits() -> None:
     world = SendWorld(FILES)
     world.put(timed(world, "U1", 5_500), timed(world, "U2", 9_300))
@@ -457,6 +518,8 @@ def test_no_crash_loses_or_repeats_what_the_log_kept(seed: int) -> None:
     sent: dict[bytes, int] = {}
     recalled: set[bytes] = set()
     for round_ in range(6):
+        ahead_ms = chance.choice((0, 1_500, 40_000))
+        world.clock.now += ahead_ms
         for number in range(chance.below(12)):
             name = f"R{round_}N{number}"
             delay_ms = chance.choice((1, 700, 3_000, 9_000, 25_000))
@@ -470,6 +533,8 @@ def test_no_crash_loses_or_repeats_what_the_log_kept(seed: int) -> None:
         if chance.below(2):
             flush(world)
         _deliver_checked(world, sent, chance.below(6_000))
+        world.clock.now -= ahead_ms
+        _deliver_checked(world, sent, chance.below(2_000))
         if chance.below(4) == 0:
             stop(world)
             world = restarted(world)
@@ -489,7 +554,7 @@ def test_no_crash_loses_or_repeats_what_the_log_kept(seed: int) -> None:
         sent = {name: due for name, due in sent.items() if name in kept}
         recalled &= recalls
         world.clock.now += chance.below(3_000)
-    _deliver_checked(world, sent, 60_000)
+    _deliver_checked(world, sent, 100_000)
     delivered = bodies(world)
     assert sorted(delivered) == sorted(sent.keys() - recalled)
     assert world.timers.counts.total == 0

@@ -15,6 +15,7 @@ Laws:
 - A slot is due when all messages stored before its end are taken in: a recall that came in time is
   in the wheel before the message is delivered.
 - No loss: the checkpoint on disk is never ahead of the copies on disk.
+- A clock that is set back is followed, or messages would wait until it has caught up.
 - No duplicates: a start may find that a slot was delivered, in part, after the last checkpoint. It
   looks for the copies by their unique keys, as ``delays`` does.
 """
@@ -66,6 +67,8 @@ _AT_ONCE: Final = 256
 """Messages of a slot that are in flight to the log at a time."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Their bytes at most, which leaves room in the inbox for sends of clients."""
+_STEPS_BACK: Final = 2
+"""Slots that a clock may be set back by without effect: then timers are late by these."""
 _CLEAN_MS: Final = 30_000
 _RATE_MS: Final = 1_000
 
@@ -159,6 +162,7 @@ class Timers:
         self._saved_at_ms = 0
         self._cleaned_at_ms = 0
         self._has_failed = False  # a save failed for good
+        self._ahead_ms = 0  # where they were when they followed a clock back, until that is saved
         self._in_trouble = False  # whether the store refuses messages, which is logged once
         self._taken_in, self._delivered = _Rate(), _Rate()
 
@@ -202,7 +206,8 @@ class Timers:
             self._slot.waits = False
         self._schedule()
         try:
-            if abs(now_ms - self._saved_at_ms) >= self._settings.store.timer_flush_interval_ms:
+            save_every_ms = self._settings.store.timer_flush_interval_ms
+            if self._ahead_ms or abs(now_ms - self._saved_at_ms) >= save_every_ms:
                 self._saved_at_ms = now_ms
                 self._save_soon()
             if abs(now_ms - self._cleaned_at_ms) >= _CLEAN_MS:
@@ -272,9 +277,28 @@ class Timers:
         self._is_scheduled = False
         if self._stopped:
             return
-        has_more = self._take_in()
+        has_more = not self._follows_clock() and self._take_in()
         if self._deliver() or has_more:
             self._schedule()
+
+    def _follows_clock(self) -> bool:
+        """Follow a clock that was set back; return whether that is under way.
+
+        What was due by it is delivered first. Then nothing is taken in until the checkpoint on disk
+        says so: a start would take new messages for delivered ones.
+        """
+        files = self._files
+        behind_ms = files.write_ms - files.floor(self._now_ms)
+        if self._ahead_ms:
+            return True
+        if behind_ms <= _STEPS_BACK * files.wheel.precision_ms or self._has_failed:
+            return False
+        if files.read_ms < files.write_ms or self._saving is not None:
+            return True
+        ahead_ms = files.read_ms
+        if files.follow_clock(self._now_ms):
+            self._ahead_ms = ahead_ms
+        return bool(self._ahead_ms)
 
     # Taking in
 
@@ -586,12 +610,16 @@ class Timers:
         self._saving = self._save_work = None
         if error is None:
             self._files.saved(save)
+            self._ahead_ms = 0
         elif is_shortage(error) or is_full(error):
             self._files.put_back(save)
             self._note_trouble(f"the timer files can't be saved now: {error}")
         elif isinstance(error, StoreError):
             # What is on disk is unknown. The next start recovers from the last checkpoint.
             self._has_failed = True
+            if self._ahead_ms:
+                self._files.stay_at(self._ahead_ms)
+                self._ahead_ms = 0
             log.critical("the timer files can't be saved any more: %s", error)
         else:
             raise error

@@ -113,6 +113,7 @@ class TimerFiles:
         self.waiting = 0
         """How many messages wait."""
         self._is_passed = False  # whether slots with messages were delivered since the last save
+        self._too_far_ms = -1  # from where it can't go back to the present; that was logged
 
     def __repr__(self) -> str:
         return f"<TimerFiles {self.waiting} waiting, {self._log!r}>"
@@ -200,6 +201,35 @@ class TimerFiles:
             self._is_passed = True
         self.read_ms += self.wheel.precision_ms
 
+    def follow_clock(self, now_ms: int) -> bool:
+        """Go back to the present if the clock was ahead; return whether it was. Nothing may be due.
+
+        Otherwise nothing is delivered until it gets there, as by Java's broker. Slots of this time
+        that were delivered too early are cleared. Save before anything is added: a start that finds
+        the earlier checkpoint takes what it finds in these slots for delivered.
+        """
+        present_ms = self.floor(now_ms)
+        if self.read_ms <= present_ms or self.read_ms == self._too_far_ms:
+            return False
+        newest_ms = max((time_ms for time_ms, _ in self.wheel.since(self.read_ms)), default=0)
+        if newest_ms - present_ms >= self._ring_ms:
+            self._too_far_ms = self.read_ms
+            log.error("messages wait for %d ms, which is too far from the clock", newest_ms)
+            return False
+        log.warning(
+            "the clock was ahead by %d s; timers follow it", (self.read_ms - now_ms) // 1000
+        )
+        for time_ms, _ in list(self.wheel.since(present_ms)):
+            if time_ms < self.read_ms:
+                self.wheel.put(time_ms, Slot())
+        self.read_ms = self.write_ms = present_ms
+        self._is_passed = True
+        return True
+
+    def stay_at(self, time_ms: int) -> None:
+        """Take back that it went back to the present, since that can't be saved."""
+        self.read_ms = self.write_ms = time_ms
+
     def clean(self, log_start: int) -> None:
         """Remove files of the timer log whose messages are gone from the commit log."""
         if count := self._log.clean(log_start):
@@ -208,9 +238,11 @@ class TimerFiles:
     def count_by_topic(self) -> dict[int, int]:
         """Return how many messages wait, by the hash of their topic."""
         counts: dict[int, int] = {}
-        firsts = [slot.first for _, slot in self.wheel.since(self.read_ms)]
-        for _, unit in self._log.units_from(min(firsts, default=self._log.end)):
-            if unit.slot_ms >= self.read_ms:
+        slots = dict(self.wheel.since(self.read_ms))
+        first = min((slot.first for slot in slots.values()), default=self._log.end)
+        for position, unit in self._log.units_from(first):
+            slot = slots.get(unit.slot_ms)
+            if slot is not None and slot.first <= position:  # else it was delivered: follow_clock
                 counts[unit.topic_hash] = counts.get(unit.topic_hash, 0) + unit.weight
         return counts
 
@@ -291,7 +323,7 @@ class TimerFiles:
         next_offset = max(known.queue_offset, self._next_offset(end, record))
         self.queue_offset = min(next_offset, queue_end)
         self.read_ms = self.write_ms = known.read_ms or self._oldest_ms(now_ms, record, queue)
-        self._follow_clock(now_ms)
+        self.follow_clock(now_ms)
         self.waiting = sum(slot.messages for _, slot in self.wheel.since(self.read_ms))
         if self.waiting:
             log.info("%d messages wait for their delivery time", self.waiting)
@@ -300,28 +332,6 @@ class TimerFiles:
         if save is not None:
             self.save(save)
             self.saved(save)
-
-    def _follow_clock(self, now_ms: int) -> None:
-        """Go back to the present if the clock was ahead in an earlier run.
-
-        Otherwise nothing is delivered until it gets there, as by Java's broker. Slots of this time
-        that were delivered too early are cleared.
-        """
-        present_ms = self.floor(now_ms)
-        if self.read_ms <= present_ms:
-            return
-        newest_ms = max((time_ms for time_ms, _ in self.wheel.since(self.read_ms)), default=0)
-        if newest_ms - present_ms >= self._ring_ms:
-            log.error("messages wait for %d ms, which is too far from the clock", newest_ms)
-            return
-        log.warning(
-            "the clock was ahead by %d s; timers follow it", (self.read_ms - now_ms) // 1000
-        )
-        for time_ms, _ in list(self.wheel.since(present_ms)):
-            if time_ms < self.read_ms:
-                self.wheel.put(time_ms, Slot())
-        self.read_ms = self.write_ms = present_ms
-        self._is_passed = True
 
     def _oldest_ms(self, now_ms: int, record: RecordOf, queue: ConsumeQueue | None) -> int:
         """Return where to begin without a checkpoint: added again, messages go into their slots."""
