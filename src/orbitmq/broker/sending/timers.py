@@ -62,7 +62,7 @@ _TAKEN_AT_ONCE: Final = 256
 _UNITS_AT_ONCE: Final = 1024
 """Units of a due slot that are collected per turn."""
 _PASSED_AT_ONCE: Final = 10_000
-"""Empty slots that are passed per turn: nearly three hours, a few milliseconds of work."""
+"""Empty slots that are passed one by one: nearly three hours, a few milliseconds of work."""
 _AT_ONCE: Final = 256
 """Messages of a slot that are in flight to the log at a time."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
@@ -372,7 +372,8 @@ class Timers:
             if slot.last >= 0:
                 break
             files.pass_slot()
-        else:
+        else:  # the clock was set forward, or the broker did not run for long
+            files.pass_empty()
             return True
         if self._slot is None:
             self._slot = _DueSlot(time_ms=files.read_ms, chain=files.chain(slot))

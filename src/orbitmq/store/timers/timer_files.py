@@ -172,9 +172,11 @@ class TimerFiles:
 
     def _append(self, time_ms: int, record: TimerRecord, magic: int) -> None:
         previous = self.wheel.slot(time_ms).last
-        delay_ms = time_ms - self.write_ms
+        # A slot that is due since long would give a delay of more than the 32 bits that it has.
+        written_ms = min(self.write_ms, time_ms)
+        delay_ms = time_ms - written_ms
         offset, size = record.commit_log_offset, record.size
-        unit = Unit(previous, magic, self.write_ms, delay_ms, offset, size, record.topic_hash)
+        unit = Unit(previous, magic, written_ms, delay_ms, offset, size, record.topic_hash)
         self.wheel.add(time_ms, self._log.append(unit), unit.weight)
         self.waiting += unit.weight
 
@@ -200,6 +202,11 @@ class TimerFiles:
             self.waiting -= slot.messages
             self._is_passed = True
         self.read_ms += self.wheel.precision_ms
+
+    def pass_empty(self) -> None:
+        """Go on to the next slot that has messages, or past all that are due; it walks the wheel."""
+        times = (time_ms for time_ms, _ in self.wheel.since(self.read_ms))
+        self.read_ms = min(self.write_ms, min(times, default=self.write_ms))
 
     def follow_clock(self, now_ms: int) -> bool:
         """Go back to the present if the clock was ahead; return whether it was. Nothing may be due.
