@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from bench import measure
-from bench.chaos.elected import NoEtcd
 from bench.chaos.history import Judged, judged
+from bench.chaos.pair import NotInstalled
 from bench.chaos.plan import CONFIGURATIONS, Configuration
 from bench.chaos.run import Chaos
 from bench.chaos.summary import Summary, broken_promises, summary_of, summary_table
@@ -76,7 +76,7 @@ def _run(
         logging.disable(logging.ERROR)  # clients warn about each fault
         try:
             history = asyncio.run(chaos.run(seconds * _SETTLING))
-        except (CannotMount, NoEtcd) as error:
+        except (CannotMount, NotInstalled) as error:
             return summary_of(configuration, Judged([], []), 0, skipped=str(error))
         finally:
             logging.disable(logging.NOTSET)

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Final, Self
 
-from bench.chaos.pair import Node, Pair
+from bench.chaos.pair import Node, NotInstalled, Pair
 from bench.chaos.plan import Configuration
 from orbitmq.errors import OrbitError
 from tests.interop import counterparts
@@ -12,15 +12,11 @@ from tests.interop.etcd import Etcd
 from tests.interop.java_cluster import brokers_known_to
 from tests.interop.waiting import until
 
-__all__ = ["Elected", "NoEtcd"]
+__all__ = ["Elected"]
 
 _BROKERS: Final = 3
 _ELECTED_S: Final = 60.0
 _MASTER_ID: Final = 0
-
-
-class NoEtcd(Exception):
-    """There is no etcd here to elect in."""
 
 
 class Elected(Pair):
@@ -32,7 +28,7 @@ class Elected(Pair):
 
     async def __aenter__(self) -> Self:
         if counterparts.etcd_command() is None:
-            raise NoEtcd("there is no etcd: run 'make counterparts'")
+            raise NotInstalled("there is no etcd: run 'make counterparts'")
         await asyncio.to_thread(self._etcd.start)
         self.stack.callback(self._etcd.kill)
         await super().__aenter__()

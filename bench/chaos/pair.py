@@ -24,11 +24,13 @@ from orbitmq.net.settings import NetSettings
 from orbitmq.wire.bodies.replication import HARuntimeInfo
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
+from tests.interop import counterparts
+from tests.interop.faketime import FakeClock
 from tests.interop.java_server import free_port
 from tests.interop.our_servers import LOOPBACK, SMALL_STORE, OurServer, a_nameserver
 from tests.small_disks import small_disk
 
-__all__ = ["Node", "Pair"]
+__all__ = ["Node", "NotInstalled", "Pair"]
 
 _RELAYS: Final = "127.0.0.2"
 _BROKER: Final = "pair"
@@ -53,7 +55,7 @@ _SETTINGS: Final = {
 
 
 class Node:
-    """A broker's process, its disk, and the links that lead to it."""
+    """A broker's process, its disk, its clock, and the links that lead to it."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
@@ -64,6 +66,8 @@ class Node:
         """What the log goes through, when it is the master."""
         self.server: OurServer | None = None
         """None while it does not run."""
+        self.clock: FakeClock | None = None
+        """None if it goes by that of the machine."""
 
     def __repr__(self) -> str:
         return f"<Node {self.address} in {self.directory.name}>"
@@ -81,7 +85,9 @@ class Node:
             "storePathRootDir": str(self.directory / "store"),
         }
         arguments = [f"--set={name}={value}" for name, value in said.items()]
-        server = OurServer(self.address, "broker", *arguments, advertised=self.clients.at)
+        server = OurServer(
+            self.address, "broker", *arguments, advertised=self.clients.at, clock=self.clock
+        )
         await asyncio.to_thread(server.start)
         self.server = server
         await self.clients.open()
@@ -110,6 +116,10 @@ class Node:
                     while True:
                         os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
         return path.unlink
+
+
+class NotInstalled(Exception):
+    """Something that a configuration needs is not on this machine."""
 
 
 class Pair:
@@ -145,12 +155,16 @@ class Pair:
         return next(node for node in self.nodes if node is not self.master)
 
     async def __aenter__(self) -> Self:
+        if self.configuration.has_own_clocks and counterparts.faketime_library() is None:
+            raise NotInstalled("there is no libfaketime: run 'make counterparts'")
         for number in (1, 2):
             (self.directory / f"names-{number}").mkdir(parents=True)
         for node in self.nodes:
             node.directory.mkdir(parents=True)
             if self.configuration.has_small_disks:
                 self.stack.enter_context(small_disk(node.directory, _DISK_MIB))
+            if self.configuration.has_own_clocks:
+                node.clock = FakeClock(self.directory / f"clock-of-{node.directory.name}")
         for server in self.nameservers:
             await asyncio.to_thread(server.start)
         await self.start(*self.nodes)
@@ -217,6 +231,12 @@ class Pair:
         """Let a stopped process go on."""
         assert node.server is not None
         node.server.signal(signal.SIGCONT)
+
+    async def set_clock(self, node: Node, ahead_s: int) -> None:
+        """Set a broker's clock ahead of the machine's, or behind; return when it goes by that."""
+        assert node.clock is not None
+        seen_by = None if node.server is None else node.address
+        await asyncio.to_thread(node.clock.set, ahead_s, seen_by=seen_by)
 
     async def behind(self) -> int | None:
         """Return by how many bytes a slave is behind; None if not all follow."""

@@ -32,11 +32,17 @@ class Fault(StrEnum):
     LEADER_KILLED = "master killed, restarted when another leads"
     LEADER_PAUSED = "master stopped (SIGSTOP) until another leads"
     LEADER_LOST = "master and its disk lost, empty when another leads"
+    CLOCK_AHEAD = "master's clock an hour ahead for a while"
+    CLOCK_BEHIND = "master's clock an hour behind for a while"
+    CLOCK_OF_SLAVE = "slave's clock an hour ahead for a while"
+    CLOCK_KILLED = "master killed an hour ahead, restarted with the clock set right"
+    CLOCK_LOST = "master and its disk lost, slave promoted by hand an hour behind"
+    CLOCK_LEADER_KILLED = "master killed an hour ahead, restarted when another leads"
 
 
 ELECTED: Final = "elected"
 """The role of brokers that elect their master."""
-LOSING: Final = frozenset({Fault.DISK_LOST, Fault.DISK_LOST_WHILE_CUT})
+LOSING: Final = frozenset({Fault.DISK_LOST, Fault.DISK_LOST_WHILE_CUT, Fault.CLOCK_LOST})
 """Faults that a message on the master alone does not survive."""
 DISK_FAULTS: Final = (
     Fault.MASTER_DISK_FULL,
@@ -53,8 +59,24 @@ ELECTION_FAULTS: Final = (
     Fault.CLIENTS_CUT,
     Fault.NAMESERVERS_KILLED,
 )
+_OF_CLOCKS: Final = "CLOCK_"
+CLOCK_FAULTS: Final = (
+    Fault.CLOCK_AHEAD,
+    Fault.CLOCK_BEHIND,
+    Fault.CLOCK_OF_SLAVE,
+    Fault.CLOCK_KILLED,
+    Fault.CLOCK_LOST,
+)
+ELECTION_CLOCK_FAULTS: Final = (
+    Fault.CLOCK_AHEAD,
+    Fault.CLOCK_BEHIND,
+    Fault.CLOCK_OF_SLAVE,
+    Fault.CLOCK_LEADER_KILLED,
+)
 _FAULTS: Final = tuple(
-    one for one in Fault if not one.name.endswith("_FULL") and not one.name.startswith("LEADER_")
+    one
+    for one in Fault
+    if not one.name.endswith("_FULL") and not one.name.startswith(("LEADER_", _OF_CLOCKS))
 )
 
 
@@ -77,6 +99,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """Whether SEND_OK says that a slave has the message."""
         return self.role == "SYNC_MASTER" or self.is_elected
 
+    @property
+    def has_own_clocks(self) -> bool:
+        """Whether each broker has a clock of its own, which can be set."""
+        return any(one.name.startswith(_OF_CLOCKS) for one in self.faults)
+
     def may_lose(self, fault: str) -> bool:
         """Return whether a message acknowledged with SEND_OK may be lost by a fault."""
         return fault in LOSING and not self.is_replicated
@@ -97,6 +124,10 @@ CONFIGURATIONS: Final = {
             has_small_disks=True,
         ),
         Configuration(name="elected", flush="ASYNC_FLUSH", role=ELECTED, faults=ELECTION_FAULTS),
+        Configuration(name="clocks", flush="SYNC_FLUSH", role="SYNC_MASTER", faults=CLOCK_FAULTS),
+        Configuration(
+            name="elected-clocks", flush="ASYNC_FLUSH", role=ELECTED, faults=ELECTION_CLOCK_FAULTS
+        ),
     )
 }
 

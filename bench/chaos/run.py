@@ -35,6 +35,8 @@ _NEAR_BYTES: Final = 256 * 1024
 _SLOW: Final = Slow(delay_s=0.05, bytes_per_s=64 * 1024)
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _EXCERPT: Final = 1_000
+_HOUR_S: Final = 3_600
+"""More than anything lasts that a broker waits for, but for files that expire."""
 
 
 class Chaos:
@@ -172,6 +174,9 @@ class Chaos:
                 messages = pulled(connection, TOPIC, queue_id=queue)
                 if [one.queue_offset for one in messages] != list(range(len(messages))):
                     self.history.troubles.append(f"queue {queue} of {node} has gaps or repeats")
+                times = [one.store_timestamp_ms for one in messages]
+                if times != sorted(times):
+                    self.history.troubles.append(f"store times of queue {queue} of {node} go back")
                 found[queue] = [key_of(one.body) for one in messages]
         return found
 
@@ -230,6 +235,26 @@ async def inflict(fault: Fault, pair: Pair, lasting_s: float) -> None:
                 await asyncio.to_thread(master.lose_disk)
             await pair.replaced()
             await pair.start(master)
+        case _:
+            await _set_clock(fault, pair, lasting_s)
+
+
+async def _set_clock(fault: Fault, pair: Pair, lasting_s: float) -> None:
+    """Set a clock wrong, and right again; some processes don't live to see that."""
+    master = pair.master
+    node = pair.slave if fault in (Fault.CLOCK_OF_SLAVE, Fault.CLOCK_LOST) else master
+    is_behind = fault in (Fault.CLOCK_BEHIND, Fault.CLOCK_LOST)
+    await pair.set_clock(node, -_HOUR_S if is_behind else _HOUR_S)
+    await asyncio.sleep(lasting_s)
+    if fault is Fault.CLOCK_LOST:
+        await _lose_disk(pair)
+    if fault in (Fault.CLOCK_KILLED, Fault.CLOCK_LEADER_KILLED):
+        await pair.kill(master)
+    await pair.set_clock(node, 0)
+    if fault is Fault.CLOCK_LEADER_KILLED:
+        await pair.replaced()
+    if master.server is None:
+        await pair.start(master)
 
 
 async def _lose_disk(pair: Pair) -> None:

@@ -16,11 +16,14 @@ _HEAD: Final = (
     *("stored twice", "skipped", "delivered twice", "no answer, s", "at most"),
 )
 _PAIR: Final = "SYNC_MASTER, inSyncReplicas=2"
+_GROUP: Final = "three elected brokers, minInSyncReplicas=2"
 _ROLES: Final = {
     "replicated": _PAIR,
     "both": _PAIR,
     "small-disk": f"{_PAIR}, small disks",
-    "elected": "three elected brokers, minInSyncReplicas=2",
+    "elected": _GROUP,
+    "clocks": f"{_PAIR}, clocks that are set",
+    "elected-clocks": f"{_GROUP}, clocks that are set",
 }
 _COUNTS: Final = (
     *("rounds", "acknowledged", "lost", "weaker", "weaker_lost"),

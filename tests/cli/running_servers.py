@@ -1,11 +1,12 @@
 """Server commands in separate processes, for a ``with`` statement."""
 
 import contextlib
+import os
 import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
 
 END_SECONDS = 90
@@ -50,12 +51,18 @@ def few_open_files(soft: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str) -> Iterator[Serving]:
-    """Start a command, and kill it at the end."""
+def serving(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Serving]:
+    """Start a command, with more variables if there are any, and kill it at the end."""
     command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
     # The log goes to a file: a pipe that is not read would block the server once it is full.
     with tempfile.TemporaryFile("w+") as log:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        ) as process:
             try:
                 yield Serving(process, log)
             finally:

@@ -74,6 +74,13 @@ def needs_etcd() -> None:
         decline("no etcd on the PATH nor in .counterparts")
 
 
+@pytest.fixture(scope="session")
+def needs_faketime() -> None:
+    """Skip what sets clocks of processes where there is no libfaketime."""
+    if counterparts.faketime_library() is None:
+        decline("no libfaketime in /usr/lib nor in .counterparts")
+
+
 @pytest.fixture(scope="module")
 def our_cluster() -> Iterator[embedded.RunningCluster]:
     """A nameserver and a broker of ours, shared by a module; each delay level is a second."""

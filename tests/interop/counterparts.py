@@ -1,4 +1,4 @@
-"""Fetches what tests meet: RocketMQ's own jars, other clients, etcd, strace, Chromium.
+"""Fetches what tests meet: RocketMQ's own jars, other clients, etcd, libfaketime, strace, Chromium.
 
 ``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
 counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
@@ -54,6 +54,7 @@ ADVICE = {
     "chromium": "Chromium",
 }
 
+SYSTEM = Path("/")
 POM = Path(__file__).with_name("pom.xml")
 COMPLETE = ".complete"
 
@@ -136,6 +137,28 @@ def ensure_etcd() -> Counterpart:
     return Counterpart("etcd", "missing", f"install etcd: {trouble}")
 
 
+def faketime_library() -> Path | None:
+    """Return the library of libfaketime for processes with threads: the system's, or the unpacked.
+
+    The other one of the package reads its file without a lock.
+    """
+    for root in (SYSTEM, machine.HOME / "libfaketime"):
+        found = [*root.glob("usr/lib/*/faketime/libfaketimeMT.so.1")]
+        if found:
+            return found[0]
+    return None
+
+
+def ensure_faketime() -> Counterpart:
+    """Unpack Debian's libfaketime, where there is none; tests load it into some processes."""
+    if (found := faketime_library()) is not None:
+        return Counterpart("libfaketime", "found", str(found))
+    trouble = unpack_debian_package("libfaketime", machine.HOME / "libfaketime")
+    if (found := faketime_library()) is not None:
+        return Counterpart("libfaketime", "installed", str(found))
+    return Counterpart("libfaketime", "missing", f"install libfaketime: {trouble}")
+
+
 def place_of(command: str) -> str | None:
     """Return where a command is; for java the home of one that is new enough."""
     if command == "java":
@@ -197,6 +220,7 @@ def main() -> int:
     counterparts = [
         *ensure_commands(),
         ensure_etcd(),
+        ensure_faketime(),
         *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(ensure_classes, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),

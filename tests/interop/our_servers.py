@@ -9,6 +9,7 @@ from typing import Self
 
 from orbitmq.net.address import Address
 from tests.cli.running_servers import Serving, serving
+from tests.interop.faketime import FakeClock, forget_clock_of
 from tests.interop.java_server import free_port
 
 LOOPBACK = "127.0.0.1"
@@ -31,13 +32,19 @@ class OurServer:
         address: where it listens.
         arguments: of the command ``orbitmq``.
         advertised: what its ready line and routes name, if that is another address.
+        clock: the one that its process goes by; that of the machine if there is none.
 
     """
 
     def __init__(
-        self, address: Address, *arguments: str, advertised: Address | None = None
+        self,
+        address: Address,
+        *arguments: str,
+        advertised: Address | None = None,
+        clock: FakeClock | None = None,
     ) -> None:
         self.address = address
+        self._clock = clock
         self._advertised = advertised or address
         self._arguments = arguments
         self._running = contextlib.ExitStack()
@@ -54,7 +61,10 @@ class OurServer:
 
     def start(self) -> None:
         """Start it; return when it serves."""
-        server = self._running.enter_context(serving(*self._arguments))
+        environment = None if self._clock is None else self._clock.environment
+        server = self._running.enter_context(serving(*self._arguments, environment=environment))
+        if self._clock is not None:
+            self._running.callback(forget_clock_of, server.process.pid)
         line = server.ready_line()
         assert f"={self._advertised}" in line, server.end()
         self._server = server

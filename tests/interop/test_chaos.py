@@ -1,6 +1,6 @@
 """Masters, slaves and nameservers as processes, with faults: what was promised is there.
 
-``ORBITMQ_SOAK=1`` runs for half an hour; ``ORBITMQ_SEED`` chooses the order of the faults.
+``ORBITMQ_SOAK=1`` runs for forty minutes; ``ORBITMQ_SEED`` chooses the order of the faults.
 """
 
 import asyncio
@@ -20,14 +20,25 @@ from bench.chaos.summary import broken_promises, summary_of
 from orbitmq.clock import SystemClock
 from orbitmq.net.address import Address
 from orbitmq.randomness import SeededRandomness
+from orbitmq.store.reader.reader import StoreReader
 from tests.interop.java import Java
 from tests.interop.team import Team
 from tests.interop.waiting import until
 from tests.small_disks import mounting
 
 T = TypeVar("T")
+HALF_AN_HOUR_MS = 1_800_000
 SEED = int(os.environ.get("ORBITMQ_SEED", "1"))
-MINUTES = {"async": 5, "flushed": 5, "replicated": 5, "both": 6, "small-disk": 4, "elected": 5}
+MINUTES = {
+    "async": 5,
+    "flushed": 5,
+    "replicated": 5,
+    "both": 6,
+    "small-disk": 4,
+    "elected": 5,
+    "clocks": 5,
+    "elected-clocks": 5,
+}
 # The suite has no time for all: a kill, a pause, a cut, and the disk lost while it is cut.
 BRIEF = Configuration(
     name="both",
@@ -54,10 +65,16 @@ BRIEF_ELECTION = Configuration(
     role=ELECTED,
     faults=(Fault.LEADER_PAUSED, Fault.LEADER_LOST),
 )
+BRIEF_CLOCKS = Configuration(
+    name="clocks",
+    flush="SYNC_FLUSH",
+    role="SYNC_MASTER",
+    faults=(Fault.CLOCK_AHEAD,),
+)
 RUNS = (
     [(CONFIGURATIONS[name], 60.0 * minutes) for name, minutes in MINUTES.items()]
     if os.environ.get("ORBITMQ_SOAK") == "1"
-    else [(BRIEF, 15.0), (BRIEF_DISK, 1.0), (BRIEF_ELECTION, 8.0)]
+    else [(BRIEF, 15.0), (BRIEF_DISK, 1.0), (BRIEF_ELECTION, 8.0), (BRIEF_CLOCKS, 1.0)]
 )
 
 
@@ -71,6 +88,8 @@ def test_nothing_that_was_promised_is_lost(
 ) -> None:
     if configuration.is_elected:
         request.getfixturevalue("needs_etcd")
+    if configuration.has_own_clocks:
+        request.getfixturevalue("needs_faketime")
     chance = SeededRandomness(SEED)
     chaos = Chaos(configuration, tmp_path, chance, SystemClock(), lasting_s=2.0)
     with mounting():
@@ -80,6 +99,13 @@ def test_nothing_that_was_promised_is_lost(
     assert broken_promises(summary) == [], summary
     assert sum(one.acknowledged for one in found.rounds) > 20
     assert all(one.healed_at for one in history.rounds)
+    if configuration.has_own_clocks:  # or nothing was tried
+        assert newest_ms(tmp_path / "broker-1" / "store") > SystemClock().now_ms() + HALF_AN_HOUR_MS
+
+
+def newest_ms(store: Path) -> int:
+    """Return the store time of the newest message of a broker that does not run."""
+    return max(record.store_timestamp_ms for record in StoreReader(str(store)).records())
 
 
 JAVA_FAULTS = (Fault.MASTER_KILLED, Fault.CLIENTS_CUT, Fault.NAMESERVERS_KILLED, Fault.DISK_LOST)

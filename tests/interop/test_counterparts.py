@@ -1,6 +1,7 @@
 """Fetching the counterparts: what counts as complete, what is tried, and what is told."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ def test_what_is_missing_fails_the_run_only_where_it_is_required(
     missing = Counterpart("rocketmq", "missing", "no network")
     slow = Counterpart("spark classes", "skipped", "Spark starts will be slow")
     monkeypatch.setenv("ORBITMQ_INTEROP", required)
+    monkeypatch.setattr(counterparts, "ensure_faketime", lambda: slow)
     monkeypatch.setattr(counterparts, "ensure_jars", lambda version: missing)
     monkeypatch.setattr(counterparts, "ensure_classes", lambda version: slow)
     monkeypatch.setattr(OtherClient, "ensure", lambda client: missing)
@@ -126,32 +128,52 @@ def test_every_command_has_a_package_and_advice() -> None:
     assert counterparts.DEBIAN_PACKAGES.keys() == counterparts.ADVICE.keys()
 
 
-def test_etcd_is_unpacked_and_not_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+UNPACKED = {
+    counterparts.ensure_etcd: "usr/bin/etcd",
+    counterparts.ensure_faketime: "usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+}
+"""Counterparts that need no installation, and a file of each package."""
+
+
+@pytest.fixture
+def bare_but_for_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that has nothing of these, and apt-get."""
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "etcd" else f"/bin/{name}")
+    monkeypatch.setattr(counterparts, "SYSTEM", tmp_path / "system")
+
+
+@pytest.mark.usefixtures("bare_but_for_apt")
+@pytest.mark.parametrize("ensure", UNPACKED)
+def test_a_package_is_unpacked_and_not_installed(
+    ensure: Callable[[], Counterpart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], seconds: int, *, directory: Path | None = None) -> str | None:
         commands.append(command)
         if "download" in command:
             assert directory is not None
-            (directory / "etcd-server.deb").touch()
+            (directory / "some.deb").touch()
         if "-x" in command:
-            program = Path(command[-1]) / "usr" / "bin" / "etcd"
-            program.parent.mkdir(parents=True)
-            program.touch()
+            file = Path(command[-1]) / UNPACKED[ensure]
+            file.parent.mkdir(parents=True)
+            file.touch()
         return None
 
     monkeypatch.setattr(machine, "run", run)
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "etcd" else f"/bin/{name}")
-    assert counterparts.ensure_etcd().state == "installed"
+    assert ensure().state == "installed"
     assert not any("install" in command for command in commands)
     commands.clear()
-    assert counterparts.ensure_etcd().state == "found"
+    assert ensure().state == "found"
     assert not commands
 
 
-def test_etcd_that_can_not_be_had_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("bare_but_for_apt")
+@pytest.mark.parametrize("ensure", UNPACKED)
+def test_a_package_that_can_not_be_had_says_why(
+    ensure: Callable[[], Counterpart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine, "run", lambda *_args, **_options: "no route to host")
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "etcd" else f"/bin/{name}")
-    told = counterparts.ensure_etcd()
+    told = ensure()
     assert told.state == "missing"
     assert "no route to host" in told.why

@@ -1,4 +1,4 @@
-"""The command, where disks can't be mounted and no etcd is: it says so, and keeps what it had."""
+"""The command, where disks can't be mounted and nothing is installed: it says so, and goes on."""
 
 import json
 from collections.abc import Iterator
@@ -28,11 +28,14 @@ def test_a_configuration_that_can_not_run_is_named(
     monkeypatch.setattr(measure, "RESULTS", results)
     monkeypatch.setattr(pair, "small_disk", no_disk)
     monkeypatch.setattr(counterparts, "etcd_command", lambda: None)
+    monkeypatch.setattr(counterparts, "faketime_library", lambda: None)
     assert command.main(["--only", "small-disk", "--minutes", "1"]) == 0
     (found,) = json.loads((results / "chaos.json").read_text())["configurations"]
-    assert command.main(["--only", "elected", "--minutes", "1"]) == 0
-    both = json.loads((results / "chaos.json").read_text())["configurations"]
-    assert [one["name"] for one in both] == ["small-disk", "elected"]
-    assert both[0] == found
+    assert command.main(["--only", "clocks", "elected", "--minutes", "1"]) == 0
+    all_of_it = json.loads((results / "chaos.json").read_text())["configurations"]
+    assert [one["name"] for one in all_of_it] == ["small-disk", "elected", "clocks"]
+    assert all_of_it[0] == found
+    assert ["etcd" in one["skipped"] for one in all_of_it] == [False, True, False]
+    assert ["libfaketime" in one["skipped"] for one in all_of_it] == [False, False, True]
     assert (found["name"], found["skipped"], found["faults"]) == ("small-disk", "not here", [])
     assert "not run, not here" in capsys.readouterr().out

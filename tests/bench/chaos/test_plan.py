@@ -27,3 +27,8 @@ def test_only_the_loss_of_a_disk_without_a_copy_may_lose_what_was_acknowledged()
 def test_every_fault_meets_a_replicated_pair() -> None:
     met = {fault for one in CONFIGURATIONS.values() if one.is_replicated for fault in one.faults}
     assert met == set(Fault)
+
+
+def test_processes_have_clocks_of_their_own_only_where_these_are_set() -> None:
+    own = {name for name, one in CONFIGURATIONS.items() if one.has_own_clocks}
+    assert own == {"clocks", "elected-clocks"}
