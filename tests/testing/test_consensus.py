@@ -87,3 +87,18 @@ def test_a_cut_client_gets_no_answer_and_a_lost_answer_hides_a_change() -> None:
         assert (await other.read("k")).values["k"].value == b"1"
 
     run(story)
+
+
+def test_when_it_is_away_no_client_gets_an_answer_and_leases_end() -> None:
+    async def story(servers: SimulatedConsensus, clock: VirtualClock) -> None:
+        client, other = servers.client("one"), servers.client("two")
+        lease = await client.grant(5)
+        servers.is_away = True
+        for one in (client, other):
+            with pytest.raises(ConsensusFailed):
+                await one.read("")
+        await clock.sleep(5)
+        servers.is_away = False
+        assert not await client.keep_alive(lease)
+
+    run(story)

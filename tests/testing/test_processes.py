@@ -112,3 +112,74 @@ def test_what_a_kill_dropped_is_let_go_while_the_loop_runs() -> None:
 
     run_virtual(main)
     assert ran == ["finally"]
+
+
+def test_a_paused_process_runs_nothing_until_it_is_resumed_and_then_all_in_order() -> None:
+    async def main(clock: VirtualClock) -> tuple[list[str], list[str]]:
+        ran: list[str] = []
+        queue: asyncio.Queue[str] = asyncio.Queue()
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(3, ran.append, "a timer of 3 s")
+            loop.call_later(2, ran.append, "a timer of 2 s")
+            loop.call_later(30, ran.append, "a timer of 30 s")
+            while True:
+                ran.append(await queue.get())
+
+        process, other = Process("paused"), Process("other")
+        process.start(work())
+        await clock.sleep(1)
+        queue.put_nowait("a message from before")  # its reader is ready, and has not run
+        process.pause()
+        queue.put_nowait("a message from the pause")
+        other.start(clock.sleep(1))
+        await clock.sleep(10)
+        meanwhile = list(ran)
+        process.resume()
+        process.resume()  # has no effect
+        await clock.sleep(1)
+        before_the_end = list(ran)
+        await clock.sleep(60)
+        assert ran == [*before_the_end, "a timer of 30 s"]
+        process.kill()
+        process.discard()
+        return meanwhile, before_the_end
+
+    meanwhile, after = run_virtual(main)
+    assert meanwhile == []
+    assert sorted(after) == [
+        "a message from before",
+        "a message from the pause",
+        "a timer of 2 s",
+        "a timer of 3 s",
+    ]
+    assert after.index("a timer of 2 s") < after.index("a timer of 3 s")
+
+
+def test_of_two_paused_processes_each_is_resumed_alone_and_a_kill_drops_what_was_held() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[str, int]]:
+        ran: list[tuple[str, int]] = []
+
+        async def work(name: str) -> None:
+            await clock.sleep(1)
+            ran.append((name, clock.monotonic_ms()))
+
+        processes = [Process(name) for name in ("first", "second", "third")]
+        for process in processes:
+            process.start(work(process.name))
+        await clock.sleep(0.5)
+        for process in processes:
+            process.pause()
+        first, second, third = processes
+        await clock.sleep(4.5)
+        third.kill()
+        second.resume()
+        await clock.sleep(5)
+        first.resume()
+        await clock.sleep(5)
+        third.resume()
+        await clock.sleep(5)
+        return ran
+
+    assert run_virtual(main) == [("second", 5_000), ("first", 10_000)]

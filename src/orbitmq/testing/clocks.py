@@ -25,6 +25,7 @@ import functools
 import inspect
 import itertools
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -79,6 +80,26 @@ class _JumpingSelector(selectors.PollSelector):
         raise Deadlock(_describe_deadlock(self.now_ns))
 
 
+class _Diverting(deque[asyncio.Handle]):
+    """What is ready to run; what belongs to something paused is held back."""
+
+    def __init__(self, ready: deque[asyncio.Handle], is_held: Belongs) -> None:
+        super().__init__(ready)
+        self.held: list[asyncio.Handle] = []
+        self._is_held = is_held
+
+    def append(self, handle: asyncio.Handle) -> None:
+        if self._is_held(_context_of(handle)):
+            self.held.append(handle)
+        else:
+            super().append(handle)
+
+
+def _context_of(handle: asyncio.Handle) -> contextvars.Context:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+    return context
+
+
 class _NumberedTask(asyncio.Task[Any]):
     """A task whose hash is its number, and which remembers its context.
 
@@ -117,6 +138,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping = _JumpingSelector()
         self._task_numbers = itertools.count(1)
         super().__init__(self._jumping)
+        self._ready: deque[asyncio.Handle]  # of the base class
+        self._paused: list[Belongs] = []
         # The base class runs a timer that is due within this many seconds. The default, 1 ns, is
         # below the precision of a float after some weeks, and a due timer would never run.
         self._clock_resolution = 1e-6
@@ -136,6 +159,33 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Run ``func`` at once, whatever the executor, and return its future."""
         return asyncio.wrap_future(InlineWorkers().submit(func, *args), loop=self)
 
+    def pause(self, belongs: Belongs) -> None:
+        """Hold back all callbacks, timers and tasks whose context matches, until ``resume``.
+
+        Time goes on for them: timers that are due meanwhile fire after the pause, as after SIGSTOP.
+        """
+        self._paused.append(belongs)
+        if not isinstance(self._ready, _Diverting):
+            self._ready = _Diverting(self._ready, self._is_paused)
+        for at, handle in enumerate(self._ready):
+            if belongs(_context_of(handle)):
+                self._ready.held.append(handle)
+                # In its place, since the loop has counted what it runs in this round.
+                self._ready[at] = asyncio.Handle(lambda: None, (), self)
+
+    def resume(self, belongs: Belongs) -> None:
+        """Run what ``pause`` with the same function held back, in its order."""
+        self._paused.remove(belongs)
+        assert isinstance(self._ready, _Diverting)
+        held, self._ready.held = self._ready.held, []
+        for handle in held:
+            self._ready.append(handle)
+        if not self._paused:
+            self._ready = deque(self._ready)
+
+    def _is_paused(self, context: contextvars.Context) -> bool:
+        return any(belongs(context) for belongs in self._paused)
+
     def drop(self, belongs: Belongs) -> Sequence[asyncio.Task[Any]]:
         """Drop all callbacks, timers and tasks whose context matches; return the tasks.
 
@@ -148,8 +198,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if isinstance(task, _NumberedTask) and belongs(task.born_in)
         ]
         waiting: list[asyncio.Handle] = [*self._ready, *self._scheduled]  # type: ignore[attr-defined]
+        if isinstance(self._ready, _Diverting):
+            waiting += self._ready.held
         for handle in waiting:
-            if belongs(handle._context):  # type: ignore[attr-defined]
+            if belongs(_context_of(handle)):
                 handle.cancel()
         for task in dropped:
             task.drop()

@@ -1,4 +1,4 @@
-"""A consensus store in memory: leases end by its clock, and each client can be cut off.
+"""A consensus store in memory: leases end by its clock; it can be away, and a client cut off.
 
 >>> from orbitmq.failover.consensus import Change
 >>> from orbitmq.testing.clocks import run_virtual
@@ -34,9 +34,11 @@ class _Lease:
 
 
 class SimulatedConsensus:
-    """The servers: never down, linearizable."""
+    """The servers: linearizable, and what they have is never lost."""
 
     def __init__(self, clock: VirtualClock) -> None:
+        self.is_away = False
+        """Whether no client gets an answer."""
         self._clock = clock
         self._revision = 1
         self._compacted = 0  # the history before this revision is gone
@@ -208,7 +210,7 @@ class SimulatedClient:
         """Do nothing: there is no connection."""
 
     async def _reach(self) -> None:
-        if self.is_cut:
+        if self.is_cut or self._servers.is_away:
             await self._no_answer()
         await asyncio.sleep(_ANSWER_S)
 

@@ -1,4 +1,4 @@
-"""Simulated processes on a virtual loop, which can be killed at any moment.
+"""Simulated processes on a virtual loop, which can be killed or paused at any moment.
 
 All processes share one loop. A process owns its tasks, the tasks that those start, and all their
 callbacks and timers. A kill drops all of them: no ``finally`` and no handler runs, as when the
@@ -59,6 +59,7 @@ class Process:
         self._context = contextvars.copy_context()
         self._context.run(_RUNNING.set, self)
         self._killed: asyncio.Future[None] = loop.create_future()
+        self._is_paused = False
         self._remains: list[asyncio.Task[Any]] = []
 
     def __repr__(self) -> str:
@@ -94,9 +95,45 @@ class Process:
         Keep the process until the end of the run: it holds the dropped tasks.
         """
         assert _RUNNING.get() is not self, "a process can't kill itself"
-        self._remains += self._loop.drop(lambda context: context.get(_RUNNING) is self)
+        self._remains += self._loop.drop(self._owns)
+        self.resume()
         if self.is_alive:
             self._killed.set_result(None)
+
+    def pause(self) -> None:
+        """Let nothing of the process run until ``resume``, as SIGSTOP does; call it from outside.
+
+        Its peers see it silent: bytes arrive, and are read after the pause. Its timers go on, and
+        those that are due fire then.
+
+        >>> async def main(clock):
+        ...     process = Process("worker")
+        ...     async def work():
+        ...         await clock.sleep(1)
+        ...         return clock.monotonic_ms()
+        ...     task = process.start(work())
+        ...     await clock.sleep(0.5)
+        ...     process.pause()
+        ...     await clock.sleep(9.5)
+        ...     process.resume()
+        ...     return await task
+        >>> from orbitmq.testing.clocks import run_virtual
+        >>> run_virtual(main)
+        10000
+        """
+        assert _RUNNING.get() is not self, "a process can't pause itself"
+        if not self._is_paused and self.is_alive:
+            self._is_paused = True
+            self._loop.pause(self._owns)
+
+    def resume(self) -> None:
+        """End a pause, if there is one."""
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.resume(self._owns)
+
+    def _owns(self, context: contextvars.Context) -> bool:
+        return context.get(_RUNNING) is self
 
     def discard(self) -> None:
         """Let go of what a kill dropped, at the end of a run, while the loop still runs.
@@ -111,4 +148,4 @@ class Process:
                 with suppress(RuntimeError):  # it awaited something
                     self._context.copy().run(coroutine.close)
         # What they scheduled meanwhile, such as the end of other tasks.
-        self._remains += self._loop.drop(lambda context: context.get(_RUNNING) is self)
+        self._remains += self._loop.drop(self._owns)
