@@ -107,6 +107,16 @@ class ElectedBroker:
         return self._inside
 
     @property
+    def has_role(self) -> bool:
+        """Whether ``broker`` is there: not before the start, nor while the role changes."""
+        return self._inside is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it can't go on, as ``ended`` waits for."""
+        return self._ended.is_set()
+
+    @property
     def advertised(self) -> Address:
         """The address in routes, as `Broker.advertised`."""
         return self.broker.advertised

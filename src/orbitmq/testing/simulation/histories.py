@@ -7,7 +7,7 @@ import msgspec
 
 from orbitmq.testing.simulation.plan import GroupPlan
 
-__all__ = ["Attempt", "Delivery", "History", "Kind", "Progress", "Reader", "Stored"]
+__all__ = ["Attempt", "Delivery", "History", "Kind", "Progress", "Reader", "Reign", "Stored"]
 
 
 class Kind(enum.Enum):
@@ -99,6 +99,13 @@ class Progress(NamedTuple):
     offset: int
 
 
+class Reign(NamedTuple):
+    """Which brokers accept messages as masters from a moment on, and in which epochs."""
+
+    at_ms: int
+    masters: tuple[tuple[int, str], ...]
+
+
 class History(msgspec.Struct):
     """What clients saw during a run, and what was stored at its end.
 
@@ -108,7 +115,9 @@ class History(msgspec.Struct):
     broker had, byte for byte, the master first.
 
     ``reused`` are queues of which readers may have seen messages that one broker had alone, which
-    lost its disk or power, without being acknowledged: the next messages got their offsets.
+    lost its disk or power, without being acknowledged: the next messages got their offsets. Where
+    ``elects`` says that the master is elected, they are those of which a broker cut messages, and
+    ``reigns`` has who was the master.
 
     ``faults`` are violations noted during the run, ``troubles`` the injected failures. ``digest``
     is a hash of every byte on the network and every call of the disks.
@@ -123,8 +132,20 @@ class History(msgspec.Struct):
     logs: dict[str, bytes] = msgspec.field(default_factory=dict)
     queues: dict[str, dict[str, bytes]] = msgspec.field(default_factory=dict)
     promotions: int = 0
+    elects: bool = False
+    reigns: list[Reign] = msgspec.field(default_factory=list)
     reused: set[int] = msgspec.field(default_factory=set)
     faults: list[str] = msgspec.field(default_factory=list)
     troubles: list[str] = msgspec.field(default_factory=list)
     starts: int = 0
     digest: str = ""
+
+    @property
+    def elections(self) -> int:
+        """How many masters were elected, and accepted messages."""
+        return len({epoch for reign in self.reigns for epoch, _ in reign.masters})
+
+    @property
+    def has_successors(self) -> bool:
+        """Whether a slave became the master, or may have."""
+        return self.elects or self.promotions > 0

@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from orbitmq.testing.simulation.histories import Attempt, History, Kind, Progress, Stored
+from orbitmq.testing.simulation.histories import Attempt, History, Kind, Progress, Reign, Stored
 
 __all__ = ["LAWS", "NOTED", "Law", "broken_laws"]
 
@@ -193,6 +193,21 @@ def _went_back(history: History) -> Iterator[str]:
                 )
 
 
+def _two_masters(history: History) -> Iterator[str]:
+    """Find moments with two masters, and epochs with two."""
+    of_epoch: dict[int, str] = {}
+    for reign in history.reigns:
+        if len(reign.masters) > 1:
+            yield f"{_masters(reign)} accept messages at {reign.at_ms} ms"
+        for epoch, name in reign.masters:
+            if of_epoch.setdefault(epoch, name) != name:
+                yield f"in epoch {epoch} {of_epoch[epoch]} was the master, then {name}"
+
+
+def _masters(reign: Reign) -> str:
+    return " and ".join(f"{name}, in epoch {epoch}," for epoch, name in reign.masters)
+
+
 def _differing(history: History) -> Iterator[str]:
     """Find the first difference of logs, and queues that differ."""
     names = list(history.logs)
@@ -270,6 +285,10 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
         "replicas differ": Law(
             "replicas are equal byte for byte: the logs, and the queues made of them",
             _differing,
+        ),
+        "two masters": Law(
+            "one elected broker at a time accepts messages, and one in each epoch",
+            _two_masters,
         ),
     }
 )

@@ -23,6 +23,7 @@ class Coverage(msgspec.Struct):
     >>> one = Coverage(runs=1, acknowledged=40, troubles=Counter(cut=2))
     >>> print(one + Coverage(runs=1, acknowledged=2))
     2 runs: 42 messages acknowledged, 0 delivered to groups, 0 starts of brokers, 0 promotions
+    0 runs with elections: 0 masters elected
     2 failures: cut 2
     """
 
@@ -31,6 +32,8 @@ class Coverage(msgspec.Struct):
     delivered: int = 0
     starts: int = 0
     promotions: int = 0
+    electing: int = 0
+    elections: int = 0
     troubles: Counter[str] = msgspec.field(default_factory=Counter)
 
     @classmethod
@@ -42,6 +45,8 @@ class Coverage(msgspec.Struct):
             delivered=len(history.deliveries),
             starts=history.starts,
             promotions=history.promotions,
+            electing=int(history.elects),
+            elections=history.elections,
             troubles=Counter(one for one in history.troubles if one != "over"),
         )
 
@@ -55,6 +60,7 @@ class Coverage(msgspec.Struct):
         return (
             f"{self.runs} runs: {self.acknowledged} messages acknowledged, {self.delivered} "
             f"delivered to groups, {self.starts} starts of brokers, {self.promotions} promotions\n"
+            f"{self.electing} runs with elections: {self.elections} masters elected\n"
             f"{self.troubles.total()} failures: {kinds}"
         )
 

@@ -4,6 +4,7 @@ import enum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from orbitmq.randomness import Randomness, SeededRandomness
 from orbitmq.store.settings import FlushMode
@@ -12,19 +13,16 @@ __all__ = ["GroupPlan", "Plan", "Replication"]
 
 
 class Replication(enum.Enum):
-    """Who has the log, and what an acknowledged send waits for besides the master's disk.
-
-    Groups that elect their master are another value to come: ``SimulatedServers`` starts what a
-    value needs, ``Troubles.kinds`` says what may happen to it.
-    """
+    """Who has the log, and what an acknowledged send waits for besides the master's disk."""
 
     NONE = "a master alone"
     ASYNC = "an ASYNC_MASTER and a slave"
     SYNC = "a SYNC_MASTER and a slave, which has what is acknowledged"
+    ELECTED = "brokers that elect their master, of which those in sync have what is acknowledged"
 
     @property
     def has_slave(self) -> bool:
-        """Whether there is a slave."""
+        """Whether there are slaves."""
         return self is not Replication.NONE
 
 
@@ -57,6 +55,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How many befall the servers; as many befall the network."""
     kinds: tuple[str, ...] = ()
     """The names of those that may befall the servers; empty: all."""
+    brokers: int = 2
+    """How many brokers elect their master."""
+    min_in_sync: int = 1
+    """With fewer brokers in sync, an elected master refuses messages."""
 
     @classmethod
     def from_seed(cls, seed: int) -> "Plan":
@@ -66,9 +68,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         True
         """
         chance = SeededRandomness(seed)
-        return cls(
+        plan = cls(
             seed=seed,
-            replication=chance.choice((*[Replication.SYNC] * 2, *Replication)),
+            replication=chance.choice((*[Replication.SYNC] * 2, *_BY_HAND)),
             flush_mode=chance.choice((FlushMode.ASYNC, FlushMode.SYNC, FlushMode.SYNC)),
             queues=1 + chance.below(4),
             senders=1 + chance.below(3),
@@ -80,8 +82,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             sync_s=chance.choice((0.0, 0.004, 0.3)),
             troubles=chance.below(7),
         )
+        # Drawn apart, so that the other seeds stay what they were before there were elections.
+        elections = SeededRandomness(seed + _ELECTIONS)
+        if elections.below(5):
+            return plan
+        return replace(
+            plan,
+            replication=Replication.ELECTED,
+            brokers=2 + elections.below(2),
+            min_in_sync=elections.choice((1, 1, 2)),
+        )
 
 
+_ELECTIONS: Final = 5_000_000
+_BY_HAND: Final = (Replication.NONE, Replication.ASYNC, Replication.SYNC)
 _GROUPS: Final = ((), ("any-order",), ("in-order",), ("any-order", "in-order"))
 
 

@@ -8,7 +8,7 @@ True
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -24,12 +24,21 @@ from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost
 from orbitmq.testing.links import MemoryHost, MemoryNetwork
 from orbitmq.testing.simulation.calls import DISK_TROUBLES, Caller
-from orbitmq.testing.simulation.histories import History, Progress, Reader
+from orbitmq.testing.simulation.elected_servers import ElectedServers
+from orbitmq.testing.simulation.elected_troubles import ElectedTroubles
+from orbitmq.testing.simulation.histories import History, Progress, Reader, Reign
 from orbitmq.testing.simulation.members import Group
-from orbitmq.testing.simulation.plan import Plan
+from orbitmq.testing.simulation.plan import Plan, Replication
+from orbitmq.testing.simulation.routes import ByRoute, Fixed, Master
 from orbitmq.testing.simulation.senders import TAGS, Puller, Sender
-from orbitmq.testing.simulation.servers import DIRECTORY, MASTER, NAMESERVER, SimulatedServers
-from orbitmq.testing.simulation.troubles import Troubles
+from orbitmq.testing.simulation.servers import (
+    DIRECTORY,
+    MASTER,
+    NAMESERVER,
+    Servers,
+    SimulatedServers,
+)
+from orbitmq.testing.simulation.troubles import CommonTroubles, Troubles
 
 __all__ = ["simulate", "simulate_plan"]
 
@@ -76,7 +85,7 @@ class _Simulation:
     def __init__(self, plan: Plan, clock: VirtualClock) -> None:
         self.plan = plan
         self.clock = clock
-        self.history = History(groups=plan.groups)
+        self.history = History(groups=plan.groups, elects=plan.replication is Replication.ELECTED)
         # Each part has its own randomness, so that draws of one don't change the others.
         self._chance = SeededRandomness(plan.seed + 1)
         self._network = MemoryNetwork(
@@ -89,25 +98,7 @@ class _Simulation:
         self._digest = hashlib.blake2b(digest_size=16)
         self._network.watch = self._watch
         sync_chance = SeededRandomness(plan.seed + 3)
-        self._servers = SimulatedServers(
-            self._network,
-            clock,
-            flush_mode=plan.flush_mode,
-            sync_s=lambda: sync_chance.uniform(0, plan.sync_s),
-            seed=plan.seed + 10_000,
-            replication=plan.replication,
-            broker_settings=_SHORT_TIMES,
-        )
-        self._troubles = Troubles(
-            plan,
-            self._servers,
-            self._network,
-            clock,
-            self.history,
-            chances=(SeededRandomness(plan.seed + 4), SeededRandomness(plan.seed + 5)),
-            hosts=self._client_hosts,
-            sample=self._sample,
-        )
+        self._servers, self._troubles = self._world(lambda: sync_chance.uniform(0, plan.sync_s))
         self._groups = [
             Group(group, self._network, clock, self.history, seed=plan.seed + 20_000 * number)
             for number, group in enumerate(plan.groups, start=1)
@@ -117,6 +108,50 @@ class _Simulation:
         self._lost_before = (0, 0)
         self._goals: dict[int, int] = {}
 
+    def _world(self, sync_s: Callable[[], float]) -> tuple[Servers, CommonTroubles]:
+        plan, network, clock = self.plan, self._network, self.clock
+        seed, chances = plan.seed + 10_000, (plan.seed + 4, plan.seed + 5)
+        server_chance, network_chance = map(SeededRandomness, chances)
+        if plan.replication is Replication.ELECTED:
+            group = ElectedServers(
+                network,
+                clock,
+                count=plan.brokers,
+                min_in_sync=plan.min_in_sync,
+                flush_mode=plan.flush_mode,
+                sync_s=sync_s,
+                seed=seed,
+                broker_settings=_SHORT_TIMES,
+            )
+            return group, ElectedTroubles(
+                plan,
+                group,
+                network,
+                clock,
+                self.history,
+                chances=(server_chance, network_chance),
+                hosts=self._client_hosts,
+            )
+        servers = SimulatedServers(
+            network,
+            clock,
+            flush_mode=plan.flush_mode,
+            sync_s=sync_s,
+            seed=seed,
+            replication=plan.replication,
+            broker_settings=_SHORT_TIMES,
+        )
+        return servers, Troubles(
+            plan,
+            servers,
+            network,
+            clock,
+            self.history,
+            chances=(server_chance, network_chance),
+            hosts=self._client_hosts,
+            sample=self._sample,
+        )
+
     # The whole
 
     async def run(self) -> History:
@@ -125,15 +160,17 @@ class _Simulation:
         logging.getLogger("orbitmq").addHandler(watcher)
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
         try:
-            await self._servers.start_nameserver()
+            await self._servers.nameserver.start()
             for broker in self._servers.brokers:
                 await broker.start()
             with self._sampling():
                 await self._live()
                 await self._stop()
-                await self._troubles.start_master()
+                await self._troubles.begin_again()
                 await self._read_all()
-            await self._servers.master.stop()
+            for broker in reversed(list(self._servers.brokers)):
+                if broker.is_running:
+                    await broker.stop()
         finally:
             logging.getLogger("orbitmq").removeHandler(watcher)
         self.history.starts = sum(broker.starts for broker in self._servers.brokers)
@@ -163,12 +200,14 @@ class _Simulation:
             operator = asyncio.create_task(self._troubles.operate())
             await asyncio.gather(*living)
         self._network.loss = 0
+        await self._troubles.settled()
         await self.clock.sleep(_CALM_S)
         self._set_goals()
         for puller, task in pulling.items():
             self.history.read[puller.reader] = await task
         await self._settle()
         operator.cancel()
+        self._troubles.note_cut()
         for group in self._groups:
             await group.close()
         for caller in callers:
@@ -182,7 +221,7 @@ class _Simulation:
                 caller = self._caller(f"{reader.group}-{queue_id}")
                 chance = SeededRandomness(self.plan.seed + 1_000 + 10 * queue_id + number)
                 puller = Puller(reader, caller, chance, topic=TOPIC)
-                run = puller.run(MASTER, partial(self._goals.get, queue_id))
+                run = puller.run(self._master(caller), partial(self._goals.get, queue_id))
                 pulling[puller] = asyncio.create_task(run)
         return pulling
 
@@ -208,17 +247,13 @@ class _Simulation:
 
     def _waits_for(self) -> str:
         """Return what is not done yet, or nothing."""
-        master, slave = self._servers.master.broker, self._servers.slave
+        if (leading := self._servers.leading) is None:
+            return "no master is there"
         for group in self._groups:
-            query = partial(master.state.offsets.query, group.plan.name)
+            query = partial(leading.broker.state.offsets.query, group.plan.name)
             if not group.is_done(self._store.lookup, query):
                 return f"{group.plan.name} has not consumed all"
-        if slave is not None and not slave.is_running:
-            return "the slave does not run"
-        if slave is not None and slave.log_end != self._servers.master.log_end:
-            ends = f"{slave.log_end} of {self._servers.master.log_end}"
-            return f"the slave has {ends} bytes, {slave.broker.replicas.replica.failure}"
-        return ""
+        return self._servers.differ()
 
     async def _stop(self) -> None:
         """Keep what each broker has; stop them, the slave first, and verify their files."""
@@ -240,14 +275,18 @@ class _Simulation:
             caller = self._caller(f"last-{queue_id}")
             puller = Puller(Reader("last", queue_id), caller, self._chance, topic=TOPIC)
             goal = partial(self._goals.get, queue_id)
-            self.history.stored[queue_id] = await puller.run(MASTER, goal)
+            self.history.stored[queue_id] = await puller.run(self._master(caller), goal)
             await caller.close()
 
     # Parts
 
     @property
     def _store(self) -> MessageStore:
-        return self._servers.master.broker.state.store
+        return next(self._servers.brokers).broker.state.store
+
+    def _master(self, caller: Caller) -> Master:
+        is_elected = self.plan.replication is Replication.ELECTED
+        return ByRoute(caller, NAMESERVER, TOPIC) if is_elected else Fixed(MASTER)
 
     def _caller(self, name: str) -> Caller:
         host = self._network.host(name)
@@ -274,8 +313,8 @@ class _Simulation:
         self._sample()
 
     def _sample(self) -> None:
-        master = self._servers.master
-        if not master.is_running:
+        self._troubles.look()
+        if (master := self._servers.leading) is None:
             return
         offsets, now_ms = master.broker.state.offsets, self.clock.monotonic_ms()
         if self._network.lost != self._lost_before[0]:
@@ -313,8 +352,16 @@ class _Simulation:
         return is_again and self.plan.replication.has_slave
 
     def _watch(self, source: Address, target: Address, data: bytes) -> None:
+        if self.history.elects:
+            self._note_reign()
         self._digest.update(f"{self.clock.monotonic_ms()} {source} {target} ".encode())
         self._digest.update(data)
+
+    def _note_reign(self) -> None:
+        """Note who accepts messages; called for each write, so also for each acknowledgement."""
+        reigns, masters = self.history.reigns, tuple(self._servers.masters())
+        if not reigns or reigns[-1].masters != masters:
+            reigns.append(Reign(self.clock.monotonic_ms(), masters))
 
     def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -341,7 +388,7 @@ def _queues_of(store: MessageStore) -> Iterator[tuple[str, bytes]]:
 class _ErrorWatcher(logging.Handler):
     """Records every logged error as a fault, but those that follow from a trouble."""
 
-    def __init__(self, history: History, troubles: Troubles) -> None:
+    def __init__(self, history: History, troubles: CommonTroubles) -> None:
         super().__init__(logging.ERROR)
         self._history = history
         self._troubles = troubles

@@ -18,6 +18,7 @@ from orbitmq.net.address import Address
 from orbitmq.randomness import Randomness
 from orbitmq.testing.simulation.calls import ANSWER_MS, TRY_AGAIN, Caller
 from orbitmq.testing.simulation.histories import Attempt, Kind, Reader, Stored
+from orbitmq.testing.simulation.routes import ByRoute, Master
 from orbitmq.testing.simulation.transactions import SENDERS, Decisions
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import ResponseCode
@@ -65,7 +66,12 @@ class Sender:
         self._decisions = Decisions(self._name, self._caller, self._chance)
 
     async def run(self, count: int, *, queues: int, pause_s: float) -> None:
-        """Send ``count`` messages, with random pauses of ``pause_s`` on average."""
+        """Send ``count`` messages, with random pauses of ``pause_s`` on average.
+
+        Where the master is elected, whichever is the master may ask for decisions, until the end.
+        """
+        if self._caller.history.elects:
+            self._decisions.join_each(ByRoute(self._caller, self._nameserver, self._topic))
         for number in range(count):
             await self._send(f"{self._name}-{number:03d}", queues)
             await self._caller.clock.sleep(self._chance.uniform(0, 2 * pause_s))
@@ -111,12 +117,14 @@ class Sender:
             if attempt.kind.is_transaction:
                 await self._decisions.end(address, attempt, stored)
             return True
-        elif answer.code == ResponseCode.INVALID_PARAMETER and self._caller.history.promotions:
+        elif answer.code == ResponseCode.INVALID_PARAMETER and self._caller.history.has_successors:
             self._route = (
                 None  # of a slave that was promoted before it knew all queues of the topic
             )
         elif answer.code not in TRY_AGAIN:
             self._caller.note_odd(answer, header)
+        elif self._caller.history.elects:
+            self._route = None  # maybe another is the master now
         return False
 
     def _properties(self, attempt: Attempt, now_ms: int) -> dict[str, str]:
@@ -165,13 +173,15 @@ class Puller:
         self._topic = topic
         self._given: list[Stored] = []
 
-    async def run(self, broker: Address, goal: Callable[[], int | None]) -> list[Stored]:
+    async def run(self, master: Master, goal: Callable[[], int | None]) -> list[Stored]:
         """Pull until ``goal`` returns an offset and it is reached; return the messages."""
         unanswered = 0
         while (end := goal()) is None or self.position < end:
-            if await self._pull(broker):
+            broker = await master.find()
+            if broker is not None and await self._pull(broker):
                 unanswered = 0
                 continue
+            master.forget()
             unanswered += 1
             if unanswered > _PULLS_WITHOUT_ANSWER_MAX:
                 self._caller.history.faults.append(

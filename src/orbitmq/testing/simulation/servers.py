@@ -1,5 +1,7 @@
 """The servers of a simulated run: a nameserver, a master, and a slave if there is one.
 
+Brokers that elect their master are in `orbitmq.testing.simulation.elected_servers`.
+
 ::
 
     absent ── start ──▶ running ── stop ───────▶ absent, everything acknowledged is on disk
@@ -14,13 +16,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerRole, BrokerSettings, LiveSettings
+from orbitmq.failover.settings import FailoverSettings
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
@@ -33,14 +36,32 @@ from orbitmq.testing.links import MemoryHost, MemoryNetwork
 from orbitmq.testing.processes import Process
 from orbitmq.testing.simulation.plan import Replication
 
-__all__ = ["DIRECTORY", "MASTER", "NAMESERVER", "SimulatedBroker", "SimulatedServers"]
+__all__ = [
+    "DIRECTORY",
+    "IN_TIME",
+    "MASTER",
+    "NAMESERVER",
+    "WITHOUT_END",
+    "Numbers",
+    "Server",
+    "Servers",
+    "SimulatedBroker",
+    "SimulatedNameserver",
+    "SimulatedServers",
+]
 
 NAMESERVER: Final = Address("127.0.0.1", 9876)
 MASTER: Final = Address("127.0.0.1", 10911)
 DIRECTORY: Final = "/store"
 
+IN_TIME: Final = ReplicationSettings(
+    slave_timeout_ms=1_000, housekeeping_ms=6_000, heartbeat_ms=2_000
+)
+"""Times that are shorter than clients wait for an answer."""
+
 _SLAVE: Final = Address("127.0.0.1", 10921)
-_WITHOUT_END: Final = 1 << 60
+WITHOUT_END: Final = 1 << 60
+"""More calls of its disk than a broker makes."""
 _DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 _ROLES: Final = {
     Replication.NONE: BrokerRole.ASYNC_MASTER,
@@ -50,11 +71,13 @@ _ROLES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Numbers:
+class Numbers:
     """What all brokers have; ``sync_s`` returns how long the next task of a worker takes."""
 
     flush_mode: FlushMode
     sync_s: Callable[[], float]
+    replication: ReplicationSettings
+    failover: FailoverSettings | None = None
 
 
 class SimulatedBroker:
@@ -66,7 +89,7 @@ class SimulatedBroker:
     """
 
     def __init__(
-        self, host: MemoryHost, settings: BrokerSettings, numbers: _Numbers, *, seed: int
+        self, host: MemoryHost, settings: BrokerSettings, numbers: Numbers, *, seed: int
     ) -> None:
         self.host = host
         self._settings = settings
@@ -81,7 +104,7 @@ class SimulatedBroker:
         self.disks_made = 0
         self.disk = self._new_disk()
         self._processes: list[Process] = []  # keeps the tasks of killed ones from being collected
-        self._broker: Broker | None = None
+        self._server: Server | None = None
         self._power_lost = asyncio.Event()
         self._is_running = False
 
@@ -91,8 +114,8 @@ class SimulatedBroker:
     @property
     def broker(self) -> Broker:
         """The broker that runs or ran last."""
-        assert self._broker is not None, "start the broker first"
-        return self._broker
+        assert isinstance(self._server, Broker), "start the broker first"
+        return self._server
 
     @property
     def is_running(self) -> bool:
@@ -102,13 +125,13 @@ class SimulatedBroker:
     @property
     def log_end(self) -> int:
         """Where its log ends, or ended when it ran."""
-        return 0 if self._broker is None else self._broker.state.store.log.end
+        return 0 if self._server is None else self.broker.state.store.log.end
 
     def replace_disk(self, disk: SimulatedDisk | None = None) -> SimulatedDisk:
         """Give it another disk, or an empty one; return the old one."""
         assert not self._is_running
         before, self.disk = self.disk, disk or self._new_disk()
-        self._broker = None
+        self._server = None
         return before
 
     def _new_disk(self) -> SimulatedDisk:
@@ -116,7 +139,7 @@ class SimulatedBroker:
         chance = SeededRandomness(self._seed + 1_000_000 * self.disks_made)
         return SimulatedDisk(chance, clock=self.clock)
 
-    async def start(self, *, calls: int = _WITHOUT_END) -> bool:
+    async def start(self, *, calls: int = WITHOUT_END) -> bool:
         """Start the broker; return whether it started within ``calls`` calls of its disk.
 
         If it did not, the caller must end it like a running one.
@@ -134,16 +157,17 @@ class SimulatedBroker:
             if not start.done():
                 start.cancel()  # nothing waits for it, and the kill that follows is no fault
                 return False
-            self._broker = await start
+            self._server = await start
         except PowerLost:
             return False
-        self.disk.cut_power(after=_WITHOUT_END)
+        self.disk.cut_power(after=WITHOUT_END)
         self._is_running = True
         return True
 
     async def stop(self) -> None:
         """Stop the broker orderly."""
-        await self._processes[-1].run(self.broker.close())
+        assert self._server is not None
+        await self._processes[-1].run(self._server.close())
         self._is_running = False
 
     async def exhaust(self, *, calls: int, most_s: float) -> None:
@@ -169,12 +193,13 @@ class SimulatedBroker:
             self.disk.crash()
         self._is_running = False
 
-    async def _started(self) -> Broker:
-        broker = Broker(self._live_settings(), self._machine())
+    async def _started(self) -> "Server":
+        broker = Broker(self.live_settings(), self.machine())
         await broker.start()
         return broker
 
-    def _live_settings(self) -> LiveSettings:
+    def live_settings(self) -> LiveSettings:
+        """Return what it is started with."""
         return LiveSettings(
             self._settings,
             StoreSettings(
@@ -190,14 +215,13 @@ class SimulatedBroker:
                 # From level 3 on they are delays of failed messages, which should not take long.
                 message_delay_level="1s 5s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",
             ),
-            # Shorter than clients wait for an answer.
-            replication=ReplicationSettings(
-                slave_timeout_ms=1_000, housekeeping_ms=6_000, heartbeat_ms=2_000
-            ),
+            replication=self._numbers.replication,
+            failover=self._numbers.failover,
             now_ms=self.clock.now_ms(),
         )
 
-    def _machine(self) -> Machine:
+    def machine(self) -> Machine:
+        """Return what a start runs on."""
         return Machine(
             network=self.host,
             disk=self.disk,
@@ -206,6 +230,66 @@ class SimulatedBroker:
             randomness=SeededRandomness(self._seed + self.starts),
             pid=self.starts,
         )
+
+
+class Server(Protocol):
+    """What runs in the process of a broker."""
+
+    async def close(self) -> None:
+        """Stop orderly."""
+        ...
+
+
+class SimulatedNameserver:
+    """A nameserver, a process on its own host."""
+
+    def __init__(self, network: MemoryNetwork, clock: VirtualClock) -> None:
+        self.host = network.host("nameserver")
+        self._clock = clock
+        self._processes: list[Process] = []
+
+    def __repr__(self) -> str:
+        return f"<SimulatedNameserver, started {len(self._processes)} times>"
+
+    async def start(self) -> None:
+        """Start it without routes."""
+        self._processes.append(Process("nameserver"))
+        nameserver = Nameserver(
+            NameserverSettings(listen_port=NAMESERVER.port, kv_config_path=""),
+            network=self.host,
+            clock=self._clock,
+            workers=InlineWorkers(),
+        )
+        await self._processes[-1].run(nameserver.start())
+
+    def kill(self) -> None:
+        """Kill its process."""
+        self._processes[-1].kill()
+        self.host.crash()
+
+
+class Servers(Protocol):
+    """The servers of a run, whoever of them is the master."""
+
+    nameserver: SimulatedNameserver
+
+    @property
+    def brokers(self) -> Iterator[SimulatedBroker]:
+        """All brokers, the master first, if there is one."""
+        ...
+
+    @property
+    def leading(self) -> SimulatedBroker | None:
+        """The master, if it runs."""
+        ...
+
+    def masters(self) -> Iterator[tuple[int, str]]:
+        """Yield epoch and name of each broker that accepts messages as an elected master."""
+        ...
+
+    def differ(self) -> str:
+        """Return why not all brokers have everything yet; empty if they have."""
+        ...
 
 
 class SimulatedServers:
@@ -226,10 +310,8 @@ class SimulatedServers:
         replication: Replication = Replication.NONE,
         broker_settings: Mapping[str, Any] = _DEFAULTS,
     ) -> None:
-        self._clock = clock
-        self.nameserver_host = network.host("nameserver")
-        self._nameservers: list[Process] = []
-        numbers = _Numbers(flush_mode=flush_mode, sync_s=sync_s)
+        self.nameserver = SimulatedNameserver(network, clock)
+        numbers = Numbers(flush_mode=flush_mode, sync_s=sync_s, replication=IN_TIME)
         settings = BrokerSettings(
             listen_port=MASTER.port,
             namesrv_addr=str(NAMESERVER),
@@ -257,21 +339,24 @@ class SimulatedServers:
         if self.slave is not None:
             yield self.slave
 
-    async def start_nameserver(self) -> None:
-        """Start a nameserver without routes."""
-        self._nameservers.append(Process("nameserver"))
-        nameserver = Nameserver(
-            NameserverSettings(listen_port=NAMESERVER.port, kv_config_path=""),
-            network=self.nameserver_host,
-            clock=self._clock,
-            workers=InlineWorkers(),
-        )
-        await self._nameservers[-1].run(nameserver.start())
+    @property
+    def leading(self) -> SimulatedBroker | None:
+        """The master, if it runs."""
+        return self.master if self.master.is_running else None
 
-    def kill_nameserver(self) -> None:
-        """Kill the process of the nameserver."""
-        self._nameservers[-1].kill()
-        self.nameserver_host.crash()
+    def masters(self) -> Iterator[tuple[int, str]]:
+        """Yield nothing: nobody is elected."""
+        yield from ()
+
+    def differ(self) -> str:
+        """Return why the slave, if there is one, does not have everything yet."""
+        slave = self.slave
+        if slave is None or (slave.log_end == self.master.log_end and slave.is_running):
+            return ""
+        if not slave.is_running:
+            return "the slave does not run"
+        ends = f"{slave.log_end} of {self.master.log_end}"
+        return f"the slave has {ends} bytes, {slave.broker.replicas.replica.failure}"
 
     def follows(self) -> bool:
         """Return whether the slave runs and has all that was promised to be there."""

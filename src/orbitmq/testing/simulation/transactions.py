@@ -24,6 +24,7 @@ from orbitmq.net.connection import Connection
 from orbitmq.randomness import Randomness
 from orbitmq.testing.simulation.calls import Caller
 from orbitmq.testing.simulation.histories import Attempt, Kind
+from orbitmq.testing.simulation.routes import Master
 from orbitmq.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -42,7 +43,8 @@ _HEARTBEAT_S: Final = 2.0
 class Decisions:
     """Ends the half messages of one sender, and answers brokers about those of the whole group.
 
-    It sends heartbeats to every broker that it has ended one on, until the caller is closed.
+    It sends heartbeats to every broker that it has ended one on, or joined, until the caller is
+    closed.
     """
 
     def __init__(self, client_id: str, caller: Caller, chance: Randomness) -> None:
@@ -50,6 +52,7 @@ class Decisions:
         self._caller = caller
         self._chance = chance
         self._heartbeats: dict[Address, asyncio.Task[None]] = {}
+        self._joining: asyncio.Task[None] | None = None
         caller.handler = self._checked
 
     async def join(self, address: Address) -> None:
@@ -57,6 +60,10 @@ class Decisions:
         if address not in self._heartbeats:
             await self._heartbeat(address)
             self._heartbeats[address] = asyncio.create_task(self._keep_known(address))
+
+    def join_each(self, master: Master) -> None:
+        """Make the sender known to each broker that becomes the master, as producers do."""
+        self._joining = asyncio.create_task(self._join_each(master))
 
     async def end(self, address: Address, attempt: Attempt, stored: SendMessageAnswer) -> None:
         """Commit or roll back a half message; sometimes not, or more than once."""
@@ -73,6 +80,12 @@ class Decisions:
             answer = await self._caller.ask(address, header)
             if answer is not None and answer.code == ResponseCode.SUCCESS:
                 header = _opposite(header)  # from now on it has no effect
+
+    async def _join_each(self, master: Master) -> None:
+        while not self._caller.is_closed:
+            if (address := await master.find()) is not None:
+                await self.join(address)
+            await self._caller.clock.sleep(_HEARTBEAT_S)
 
     async def _keep_known(self, address: Address) -> None:
         while not self._caller.is_closed:

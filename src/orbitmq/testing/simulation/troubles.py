@@ -18,7 +18,7 @@ network                 cut connections, partitions of hosts and of pairs, in on
 """
 
 import errno
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from orbitmq.randomness import Randomness
@@ -27,52 +27,52 @@ from orbitmq.testing.clocks import VirtualClock
 from orbitmq.testing.links import MemoryHost, MemoryNetwork
 from orbitmq.testing.simulation.histories import History
 from orbitmq.testing.simulation.plan import Plan, Replication
-from orbitmq.testing.simulation.servers import SimulatedBroker, SimulatedServers
+from orbitmq.testing.simulation.servers import Servers, SimulatedBroker, SimulatedServers
 from orbitmq.wire.epoch_stream import LinkState
 
-__all__ = ["Troubles"]
+__all__ = ["CALLS_MAX", "MIDWAY_S", "CommonTroubles", "Trouble", "Troubles"]
 
 Trouble: TypeAlias = Callable[[], Awaitable[None]]
 
 _LONG_AGO_MS: Final = 1_000_000
-_CALLS_MAX: Final = 60
-_MIDWAY_S: Final = 5.0
+CALLS_MAX: Final = 60
+"""How many calls of its disk a broker makes at most before it is killed midway."""
+MIDWAY_S: Final = 5.0
+"""How long that is awaited."""
 _CATCH_UP_S: Final = 20
 
 
-class Troubles:
-    """Makes the troubles of a run; ``hosts`` returns those of all clients that live now.
+class CommonTroubles:
+    """Makes the troubles that all runs have.
 
-    ``sample`` notes the progress of groups; it is called after each start of the master.
+    ``hosts`` returns those of all clients that live now.
     """
 
     def __init__(
         self,
         plan: Plan,
-        servers: SimulatedServers,
+        servers: Servers,
         network: MemoryNetwork,
         clock: VirtualClock,
         history: History,
         *,
         chances: tuple[Randomness, Randomness],
         hosts: Callable[[], list[MemoryHost]],
-        sample: Callable[[], None],
     ) -> None:
         self._plan = plan
-        self._servers = servers
+        self._all = servers
         self._network = network
         self._clock = clock
         self._history = history
         self._server_chance, self._network_chance = chances
         self._hosts = hosts
-        self._sample = sample
         self._active = 0
         self.may_diverge = False
         """Whether a slave may have what its master has lost."""
         self.age = 0
+        """Grows whenever the master may have lost the latest offsets of groups."""
         self.master_again_ms = -_LONG_AGO_MS
         """When the master began to run again."""
-        """Grows whenever the master may have lost the latest offsets of groups."""
 
     def __repr__(self) -> str:
         return f"<Troubles {len(self._history.troubles)}, {self._active} now>"
@@ -97,47 +97,41 @@ class Troubles:
     async def befall_network(self) -> None:
         """Make one trouble after another."""
         chance = self._network_chance
-        kinds = (self._cut, self._part_host, self._part_pair, self._slow_pair, self._cut_pair)
+        kinds = self.network_kinds()
         for _ in range(self._plan.troubles):
             await self._clock.sleep(chance.uniform(0, 8))
             await self._make(chance.choice(kinds))
 
     def server_kinds(self) -> Iterator[Trouble]:
         """Yield what may happen to the servers of this run."""
-        yield from (self._restart_nameserver, self._restart_master, self._kill_master)
-        yield from (self._kill_master_midway, self._slow_disk, self._full_disk, self._fail_write)
-        yield from (self._set_clock, self._fail_sync)
-        if self._plan.flush_mode is FlushMode.SYNC:  # else acknowledged sends may be lost
-            yield from (self._lose_power, self._lose_power_midway)
-        if self._plan.replication.has_slave:
-            yield from (self._restart_slave, self._kill_slave, self._kill_slave_midway)
-            yield from (self._lose_power_of_slave, self._lose_disk_of_slave)
-        if self._plan.replication is Replication.SYNC:
-            yield from (self._lose_disk_of_master,) * 2
+        raise NotImplementedError
+
+    def network_kinds(self) -> Sequence[Trouble]:
+        """Return what may happen to the network of this run."""
+        return self._cut, self._part_host, self._part_pair, self._slow_pair, self._cut_pair
 
     async def operate(self) -> None:
-        """Replace a slave whenever it can't follow, until cancelled."""
-        while True:
-            await self.replace_diverged()
-            await self._clock.sleep(2)
+        """Do what an operator does, until cancelled."""
+        raise NotImplementedError
+
+    async def settled(self) -> None:
+        """Wait until the servers have got over their troubles."""
+
+    async def begin_again(self) -> None:
+        """Start what is read from at the end, after all brokers were stopped."""
+        raise NotImplementedError
+
+    def look(self) -> None:
+        """Look at the servers, before the progress of groups is noted."""
+
+    def note_cut(self) -> None:
+        """Note what brokers have cut from their logs."""
 
     def heal(self) -> None:
         """End what disks and clocks suffer from."""
-        for broker in self._servers.brokers:
+        for broker in self._all.brokers:
             broker.disk.heal()
             broker.slow_s = 0.0
-
-    async def replace_diverged(self) -> None:
-        """Empty a slave that can't follow, as an operator does after a look at both logs."""
-        slave = self._servers.slave
-        if slave is None or not slave.is_running:
-            return
-        if slave.broker.replicas.replica.follower.state is not LinkState.SUSPEND:
-            return
-        slave.end(power=True)
-        self._servers.empty_slave()
-        self.may_diverge = False
-        await slave.start()
 
     async def _make(self, trouble: Trouble) -> None:
         self._history.troubles.append(_name(trouble))
@@ -182,8 +176,111 @@ class Troubles:
         self._network.join(one, other)
 
     def _all_hosts(self) -> list[MemoryHost]:
-        servers = [broker.host for broker in self._servers.brokers]
-        return [self._servers.nameserver_host, *servers, *self._hosts()]
+        servers = [broker.host for broker in self._all.brokers]
+        return [self._all.nameserver.host, *servers, *self._hosts()]
+
+    def _pair(self) -> tuple[MemoryHost, MemoryHost]:
+        """Return two hosts that talk to each other; often master and slave."""
+        raise NotImplementedError
+
+    # Servers
+
+    async def _restart_nameserver(self) -> None:
+        self._all.nameserver.kill()
+        await self._pause()
+        await self._all.nameserver.start()
+
+    # Disks and clocks
+
+    async def _slow_disk(self) -> None:
+        broker = self._any_broker()
+        broker.slow_s = self._server_chance.uniform(0.1, 1.5)
+        await self._pause()
+        broker.slow_s = 0.0
+
+    async def _full_disk(self) -> None:
+        disk = self._any_broker().disk
+        for operation in ("write", "allocate", "extend"):
+            disk.fail(operation, "", errno.ENOSPC, times=None)
+        await self._pause()
+        disk.heal()
+
+    async def _fail_write(self) -> None:
+        disk = self._any_broker().disk
+        disk.fail("write", "commitlog", errno.EIO, after=self._server_chance.below(10))
+        await self._pause()
+        disk.heal()
+
+    def _fail_a_sync(self, broker: SimulatedBroker) -> None:
+        broker.disk.fail("sync", "commitlog", errno.EIO, after=self._server_chance.below(10))
+
+    async def _set_clock(self) -> None:
+        """Set a clock forward, later back: it is never behind that of clients."""
+        clock, by_ms = self._any_broker().clock, 1 + self._server_chance.below(8_000)
+        clock.jump(by_ms)
+        await self._pause()
+        clock.jump(-by_ms)
+
+    def _any_broker(self) -> SimulatedBroker:
+        return self._server_chance.choice(list(self._all.brokers))
+
+
+class Troubles(CommonTroubles):
+    """Makes the troubles of a run with a master, and a slave if there is one.
+
+    ``sample`` notes the progress of groups; it is called after each start of the master.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        servers: SimulatedServers,
+        network: MemoryNetwork,
+        clock: VirtualClock,
+        history: History,
+        *,
+        chances: tuple[Randomness, Randomness],
+        hosts: Callable[[], list[MemoryHost]],
+        sample: Callable[[], None],
+    ) -> None:
+        super().__init__(plan, servers, network, clock, history, chances=chances, hosts=hosts)
+        self._servers = servers
+        self._sample = sample
+
+    def server_kinds(self) -> Iterator[Trouble]:
+        """Yield what may happen to the servers of this run."""
+        yield from (self._restart_nameserver, self._restart_master, self._kill_master)
+        yield from (self._kill_master_midway, self._slow_disk, self._full_disk, self._fail_write)
+        yield from (self._set_clock, self._fail_sync)
+        if self._plan.flush_mode is FlushMode.SYNC:  # else acknowledged sends may be lost
+            yield from (self._lose_power, self._lose_power_midway)
+        if self._plan.replication.has_slave:
+            yield from (self._restart_slave, self._kill_slave, self._kill_slave_midway)
+            yield from (self._lose_power_of_slave, self._lose_disk_of_slave)
+        if self._plan.replication is Replication.SYNC:
+            yield from (self._lose_disk_of_master,) * 2
+
+    async def operate(self) -> None:
+        """Replace a slave whenever it can't follow, until cancelled."""
+        while True:
+            await self.replace_diverged()
+            await self._clock.sleep(2)
+
+    async def begin_again(self) -> None:
+        """Start the master, which all queues are read from."""
+        await self.start_master()
+
+    async def replace_diverged(self) -> None:
+        """Empty a slave that can't follow, as an operator does after a look at both logs."""
+        slave = self._servers.slave
+        if slave is None or not slave.is_running:
+            return
+        if slave.broker.replicas.replica.follower.state is not LinkState.SUSPEND:
+            return
+        slave.end(power=True)
+        self._servers.empty_slave()
+        self.may_diverge = False
+        await slave.start()
 
     def _pair(self) -> tuple[MemoryHost, MemoryHost]:
         """Return two hosts that talk to each other; often master and slave."""
@@ -195,11 +292,6 @@ class Troubles:
         return servers.master.host, chance.choice(clients)
 
     # Servers
-
-    async def _restart_nameserver(self) -> None:
-        self._servers.kill_nameserver()
-        await self._pause()
-        await self._servers.start_nameserver()
 
     async def _restart_master(self) -> None:
         await self._servers.master.stop()
@@ -266,47 +358,16 @@ class Troubles:
         await self.start_master()
         await self._start_slave()
 
-    # Disks and clocks
-
-    async def _slow_disk(self) -> None:
-        broker = self._any_broker()
-        broker.slow_s = self._server_chance.uniform(0.1, 1.5)
-        await self._pause()
-        broker.slow_s = 0.0
-
-    async def _full_disk(self) -> None:
-        disk = self._any_broker().disk
-        for operation in ("write", "allocate", "extend"):
-            disk.fail(operation, "", errno.ENOSPC, times=None)
-        await self._pause()
-        disk.heal()
-
-    async def _fail_write(self) -> None:
-        disk = self._any_broker().disk
-        disk.fail("write", "commitlog", errno.EIO, after=self._server_chance.below(10))
-        await self._pause()
-        disk.heal()
-
     async def _fail_sync(self) -> None:
         """Fail a sync, after which nothing is written any more; then start again."""
         broker = self._any_broker()
-        broker.disk.fail("sync", "commitlog", errno.EIO, after=self._server_chance.below(10))
+        self._fail_a_sync(broker)
         await self._pause()
         broker.disk.heal()
         if broker is self._servers.master:
             await self._end_master(power=True)
         else:
             await self._end_slave(power=True)
-
-    async def _set_clock(self) -> None:
-        """Set a clock forward, later back: it is never behind that of clients."""
-        clock, by_ms = self._any_broker().clock, 1 + self._server_chance.below(8_000)
-        clock.jump(by_ms)
-        await self._pause()
-        clock.jump(-by_ms)
-
-    def _any_broker(self) -> SimulatedBroker:
-        return self._server_chance.choice(list(self._servers.brokers))
 
     # Starts and ends
 
@@ -318,7 +379,7 @@ class Troubles:
     async def _end_master(self, *, power: bool, midway: bool = False) -> None:
         master = self._servers.master
         if midway:
-            await master.exhaust(calls=self._server_chance.below(_CALLS_MAX), most_s=_MIDWAY_S)
+            await master.exhaust(calls=self._server_chance.below(CALLS_MAX), most_s=MIDWAY_S)
         master.end(power=power)
         self.age += 1
         self.may_diverge = self.may_diverge or not power
@@ -330,7 +391,7 @@ class Troubles:
         chance, master = self._server_chance, self._servers.master
         if again and chance.below(2):
             power = bool(chance.below(2)) or self._plan.flush_mode is FlushMode.ASYNC
-            if await master.start(calls=chance.below(_CALLS_MAX)):
+            if await master.start(calls=chance.below(CALLS_MAX)):
                 self._note_again()
                 return
             master.end(power=power)
@@ -358,7 +419,7 @@ class Troubles:
     async def _end_slave(self, *, power: bool, midway: bool = False) -> None:
         slave = self._slave()
         if midway:
-            await slave.exhaust(calls=self._server_chance.below(_CALLS_MAX), most_s=_MIDWAY_S)
+            await slave.exhaust(calls=self._server_chance.below(CALLS_MAX), most_s=MIDWAY_S)
         if not power:  # it may have less now than it has said
             slave.promised = max(slave.promised, slave.log_end)
         slave.end(power=power)
