@@ -114,7 +114,7 @@ class Node:
         """Kill its process, as the system would; without ``power`` what was not synced is lost."""
         assert self._process is not None
         self._process.kill()
-        self.client.is_cut = True  # an event of another process may wake its tasks
+        self.client.is_dead = True
         self.client = self.group.consensus.client(f"node-{self.number}")
         self.host.crash()
         if power:

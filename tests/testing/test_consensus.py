@@ -9,6 +9,7 @@ from orbitmq.errors import ConsensusFailed
 from orbitmq.failover.consensus import Change
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.consensus import SimulatedConsensus
+from orbitmq.testing.processes import Process
 
 
 def run(story: Callable[[SimulatedConsensus, VirtualClock], Awaitable[None]]) -> None:
@@ -100,5 +101,27 @@ def test_when_it_is_away_no_client_gets_an_answer_and_leases_end() -> None:
         await clock.sleep(5)
         servers.is_away = False
         assert not await client.keep_alive(lease)
+
+    run(story)
+
+
+def test_no_change_wakes_what_a_killed_process_had_waiting() -> None:
+    async def story(servers: SimulatedConsensus, clock: VirtualClock) -> None:
+        client, other = servers.client("one"), servers.client("two")
+        process, woken = Process("one"), []
+
+        async def wait() -> None:
+            await client.wait("k", 100, 600)
+            woken.append("killed")
+
+        process.start(wait())
+        await clock.sleep(1)
+        process.kill()
+        client.is_dead = True
+        await other.change({}, [Change("k", b"1")])
+        servers.compact()
+        await clock.sleep(1)
+        assert woken == []
+        process.discard()
 
     run(story)

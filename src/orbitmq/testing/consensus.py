@@ -46,7 +46,7 @@ class SimulatedConsensus:
         self._values: dict[str, tuple[StoredValue, int]] = {}
         self._leases: dict[int, _Lease] = {}
         self._given = 0
-        self._changed = asyncio.Event()
+        self._waiting: list[tuple[SimulatedClient, asyncio.Event]] = []
 
     def __repr__(self) -> str:
         return f"<SimulatedConsensus at revision {self._revision}>"
@@ -108,7 +108,9 @@ class SimulatedConsensus:
         self._wake()
         return True
 
-    async def wait(self, prefix: str, revision: int, timeout_s: float) -> None:
+    async def wait(
+        self, client: "SimulatedClient", prefix: str, revision: int, timeout_s: float
+    ) -> None:
         """Return when a key with ``prefix`` may have changed after ``revision``, or time is up."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
@@ -118,7 +120,8 @@ class SimulatedConsensus:
             left_s = until - loop.time()
             if left_s <= 0:
                 return
-            changed = self._changed
+            changed = asyncio.Event()
+            self._waiting.append((client, changed))
             try:
                 async with asyncio.timeout(max(min(left_s, next_end_s), 0)):
                     await changed.wait()
@@ -151,8 +154,10 @@ class SimulatedConsensus:
         self._wake()
 
     def _wake(self) -> None:
-        before, self._changed = self._changed, asyncio.Event()
-        before.set()
+        waiting, self._waiting = self._waiting, []
+        for client, changed in waiting:
+            if not client.is_dead:
+                changed.set()
 
 
 class SimulatedClient:
@@ -166,6 +171,8 @@ class SimulatedClient:
         self._name = name
         self.is_cut = False
         """Whether nothing reaches the servers."""
+        self.is_dead = False
+        """Whether its process was killed, so that nothing may wake it."""
         self.loses_answers = False
         """Whether changes are made, and their answers lost."""
 
@@ -203,7 +210,7 @@ class SimulatedClient:
     async def wait(self, prefix: str, revision: int, timeout_s: float) -> None:
         """Return when a key may have changed, or time is up; a cut hears of no change."""
         await self._reach()
-        await self._servers.wait(prefix, revision, timeout_s)
+        await self._servers.wait(self, prefix, revision, timeout_s)
         await self._reach()
 
     async def close(self) -> None:

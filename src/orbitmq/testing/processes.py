@@ -145,7 +145,7 @@ class Process:
         for task in remains:
             coroutine = task.get_coro()
             if inspect.iscoroutine(coroutine):
-                with suppress(RuntimeError):  # it awaited something
+                with suppress(Exception):  # it awaited something, or its disk is gone
                     self._context.copy().run(coroutine.close)
         # What they scheduled meanwhile, such as the end of other tasks.
         self._remains += self._loop.drop(self._owns)

@@ -119,7 +119,7 @@ class ElectingBroker(SimulatedBroker):
     def end(self, *, power: bool) -> None:
         """Kill the broker; without ``power`` everything that was not synced may be lost."""
         super().end(power=power)
-        self._client.is_cut = True  # a change of the store may wake tasks that were dropped
+        self._client.is_dead = True
 
     async def begins(self, *, calls: int) -> bool:
         """Start the broker; return whether it runs, as `start` does; if not, end it."""
@@ -239,6 +239,11 @@ class ElectedServers:
         if any(one.log_end != end for one in self.all):
             return f"the logs end at {[one.log_end for one in self.all]}, confirmed is {end}"
         return ""
+
+    def discard(self) -> None:
+        """Let go of killed processes, at the end of a run."""
+        for broker in self.all:
+            broker.discard()
 
     async def restart_ended(self) -> None:
         """Start each broker that has ended because it can't go on, until cancelled."""

@@ -178,6 +178,9 @@ class _Simulation:
             for call in broker.disk.log:
                 self._digest.update(repr(call).encode())
         self.history.digest = self._digest.hexdigest()
+        logging.disable()  # what was killed may say that it can't clean up
+        self._servers.discard()
+        logging.disable(logging.NOTSET)
         return self.history
 
     async def _live(self) -> None:

@@ -211,12 +211,12 @@ class Puller:
         answer = await self._caller.ask(broker, header, timeout_ms=hold_ms + ANSWER_MS)
         if answer is None or answer.code in _NOT_YET:
             return False
-        if self._caller.history.promotions:
-            if answer.code == ResponseCode.PULL_OFFSET_MOVED:
-                self.position = answer.read(PullMessageAnswer).next_begin_offset
-                return False  # it has read what was lost with the master's disk
-            if answer.code == ResponseCode.INVALID_PARAMETER:
-                return False  # nothing was acknowledged in this queue
+        history = self._caller.history
+        if history.promotions and answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            self.position = answer.read(PullMessageAnswer).next_begin_offset
+            return False  # it has read what was lost with the master's disk
+        if history.has_successors and answer.code == ResponseCode.INVALID_PARAMETER:
+            return False  # nothing was acknowledged in this queue
         if answer.code not in _SERVED:
             self._caller.note_odd(answer, header)
             return False

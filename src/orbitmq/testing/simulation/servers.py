@@ -193,6 +193,11 @@ class SimulatedBroker:
             self.disk.crash()
         self._is_running = False
 
+    def discard(self) -> None:
+        """Let go of what kills have dropped, as `Process.discard`."""
+        for process in self._processes:
+            process.discard()
+
     async def _started(self) -> "Server":
         broker = Broker(self.live_settings(), self.machine())
         await broker.start()
@@ -291,6 +296,10 @@ class Servers(Protocol):
         """Return why not all brokers have everything yet; empty if they have."""
         ...
 
+    def discard(self) -> None:
+        """Let go of killed processes, at the end of a run."""
+        ...
+
 
 class SimulatedServers:
     """A nameserver and the brokers of one name.
@@ -357,6 +366,11 @@ class SimulatedServers:
             return "the slave does not run"
         ends = f"{slave.log_end} of {self.master.log_end}"
         return f"the slave has {ends} bytes, {slave.broker.replicas.replica.failure}"
+
+    def discard(self) -> None:
+        """Let go of killed processes, at the end of a run."""
+        for broker in self.brokers:
+            broker.discard()
 
     def follows(self) -> bool:
         """Return whether the slave runs and has all that was promised to be there."""
