@@ -90,6 +90,14 @@ def test_slaves_are_the_other_brokers_of_all_routes() -> None:
     assert routes.slaves == [BROKER_B]
 
 
+def test_slaves_are_in_the_order_of_their_route_whatever_the_hashes() -> None:
+    routes = table()
+    addresses = {number: f"127.0.0.{number}:10911" for number in range(10)}
+    broker = BrokerData(broker_name="broker-a", broker_addrs=addresses)
+    routes.put("orders", TopicRouteData(broker_datas=(broker,)))
+    assert list(map(str, routes.slaves)) == list(addresses.values())[1:]
+
+
 def test_a_full_table_forgets_the_topic_found_first() -> None:
     routes = table(topics_max=2)
     for topic in ("first", "second", "third"):

@@ -105,7 +105,8 @@ class RouteCache:
             for number, text in broker.broker_addrs.items()
             if number != MASTER_ID
         )
-        return [one for one in map(self._where.address, set(advertised)) if one is not None]
+        distinct = dict.fromkeys(advertised)  # in their order, which a set would not keep
+        return [one for one in map(self._where.address, distinct) if one is not None]
 
     def has_master(self, address: Address) -> bool:
         """Return whether an address is that of a master."""
