@@ -22,6 +22,8 @@ PROCESSES = (os.cpu_count() or 1) if IS_SOAK else 1
 
 # With losses, a slave, both groups, and six failures each of servers and network.
 EVENTFUL = 177
+# The same with three brokers that elect their master.
+EVENTFUL_ELECTIONS = 552
 
 PRINT_DIGEST = """
 import sys
@@ -38,10 +40,11 @@ def test_no_seed_breaks_a_law(first: int) -> None:
     assert sum(verdict.coverage.delivered for verdict in verdicts)
 
 
-def test_the_same_seed_gives_the_same_history_whatever_the_hashes() -> None:
-    digests = {hash_seed: digest_of(EVENTFUL, hash_seed) for hash_seed in ("1", "2")}
-    assert digests["1"] == digests["2"] == simulate(EVENTFUL).digest
-    assert digests["1"] != simulate(EVENTFUL + 1).digest
+@pytest.mark.parametrize("seed", [EVENTFUL, EVENTFUL_ELECTIONS])
+def test_the_same_seed_gives_the_same_history_whatever_the_hashes(seed: int) -> None:
+    digests = {hash_seed: digest_of(seed, hash_seed) for hash_seed in ("1", "2")}
+    assert digests["1"] == digests["2"] == simulate(seed).digest
+    assert digests["1"] != simulate(seed + 1).digest
 
 
 def test_the_seeds_are_of_every_kind() -> None:
@@ -56,16 +59,25 @@ def test_the_seeds_are_of_every_kind() -> None:
         ("in-order",),
         ("any-order", "in-order"),
     }
+    elected = [plan for plan in plans if plan.replication is Replication.ELECTED]
+    assert {(plan.brokers, plan.flush_mode) for plan in elected} == {
+        (brokers, mode) for brokers in (2, 3) for mode in FlushMode
+    }
+    assert {plan.min_in_sync for plan in elected} == {1, 2}
+    assert len(elected) < 30  # of the other kinds there are enough, too
     assert {plan.troubles for plan in plans} == set(range(7))
-    assert Plan.from_seed(EVENTFUL).troubles == 6
-    assert len(Plan.from_seed(EVENTFUL).groups) == 2
+    for seed in (EVENTFUL, EVENTFUL_ELECTIONS):
+        assert Plan.from_seed(seed).troubles == 6
+        assert len(Plan.from_seed(seed).groups) == 2
     assert Plan.from_seed(EVENTFUL).replication is Replication.SYNC
+    assert Plan.from_seed(EVENTFUL_ELECTIONS).replication is Replication.ELECTED
 
 
 def test_the_command_tells_what_was_covered(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--first", "3", "--seeds", "2", "--processes", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("2 runs: ")
+    assert lines[1].endswith(" masters elected")
     assert lines[-1] == "no law was broken"
     assert main(["--first", "3", "--seeds", "1"]) == 0
     out = capsys.readouterr().out

@@ -133,6 +133,20 @@ def refuses_queue_0(original: Callable[..., Any]) -> object:
     return queue_id
 
 
+def elects_a_broker_that_is_not_in_sync(original: Callable[..., Any]) -> object:
+    def succeed(me: int, own: Any, view: Any, **options: Any) -> Any:
+        if view.state is not None:
+            in_sync = tuple({*view.state.in_sync, me})
+            view = view._replace(state=replace(view.state, in_sync=in_sync))
+        return original(me, own, view, **options)
+
+    return succeed
+
+
+def leads_as_it_was_elected(_original: object) -> object:
+    return lambda self: self.standing.leads
+
+
 def keeps_no_offsets(_original: object) -> object:
     return lambda _offsets: '{"offsetTable":{}}'
 
@@ -152,6 +166,14 @@ ALONE = Plan(
     troubles=0,
 )
 PAIR = replace(ALONE, replication=Replication.SYNC, queues=2)
+GROUP = replace(
+    ALONE,
+    replication=Replication.ELECTED,
+    queues=2,
+    messages=40,
+    pause_s=0.2,
+    troubles=6,
+)
 TROUBLED = replace(ALONE, troubles=6)
 KILLED = replace(ALONE, troubles=8, kinds=("kill master", "kill master midway"))
 RESTARTED = replace(ALONE, troubles=8, kinds=("restart master",))
@@ -186,6 +208,32 @@ FAULTS = {
         always_property(False),
         replace(PAIR, troubles=8, kinds=("lose disk of master",)),
         seed=3,
+    ),
+    "an elected master that acknowledges what others in sync lack": Planted(
+        "lost",
+        "orbitmq.broker.durability.Durability._for_replicas",
+        always_property(False),
+        replace(GROUP, kinds=("kill leader",)),
+        seed=2,
+    ),
+    "a broker that is elected though it is not in sync": Planted(
+        "lost",
+        "orbitmq.failover.election._succeed",
+        elects_a_broker_that_is_not_in_sync,
+        replace(GROUP, kinds=("kill leader", "kill follower", "kill all")),
+        seed=3,
+    ),
+    "a master that goes on after its lease": Planted(
+        "two masters",
+        "orbitmq.failover.member.Member.holds",
+        leads_as_it_was_elected,
+        replace(GROUP, kinds=("pause leader",)),
+    ),
+    "a follower that cuts nothing": Planted(
+        "replicas differ",
+        "orbitmq.replication.epoch_follower.EpochFollower._cut",
+        nothing,
+        replace(GROUP, kinds=("kill leader", "pause leader")),
     ),
     "offset 0 in the answer": Planted("strayed", ANSWERS, tells_offset_0),
     "offset 0 in the next answer": Planted("out of order", ANSWERS, tells_offset_0),
@@ -282,7 +330,7 @@ def test_each_law_is_broken_on_purpose() -> None:
     assert {planted.law for planted in FAULTS.values()} == LAWS.keys() | NOTED.keys()
 
 
-@pytest.mark.parametrize("plan", [ALONE, TROUBLED, PAIR, replace(PAIR, troubles=6)])
+@pytest.mark.parametrize("plan", [ALONE, TROUBLED, PAIR, replace(PAIR, troubles=6), GROUP])
 def test_without_a_fault_these_plans_keep_all_laws(plan: Plan) -> None:
     groups = (ANY_ORDER, IN_ORDER)
     assert broken_laws(simulate_plan(replace(plan, groups=groups))) == []

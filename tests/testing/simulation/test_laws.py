@@ -9,6 +9,7 @@ from orbitmq.testing.simulation.histories import (
     Kind,
     Progress,
     Reader,
+    Reign,
     Stored,
 )
 from orbitmq.testing.simulation.laws import LAWS, NOTED, broken_laws
@@ -45,6 +46,7 @@ def sound() -> History:
             Progress("ordered", "orders", 0, 1, 2),
             Progress("blue", "orders", 0, 1, 0),
         ],
+        reigns=[Reign(10, ((1, "a"),)), Reign(50, ()), Reign(80, ((2, "b"),)), Reign(90, ())],
         logs={"master": b"one two", "slave": b"one two"},
         queues={"master": {"orders/0": b"12"}, "slave": {"orders/0": b"12"}},
         attempts=[
@@ -172,6 +174,14 @@ def other_entries(history: History) -> None:
     history.queues["slave"] = {}
 
 
+def another_master(history: History) -> None:
+    history.reigns.append(Reign(99, ((2, "b"), (3, "a"))))
+
+
+def another_master_of_an_epoch(history: History) -> None:
+    history.reigns.append(Reign(99, ((1, "b"),)))
+
+
 def other_queue(history: History) -> None:
     history.attempts[2].kind = Kind.DELAYED
     history.attempts[2].queue_id = 1
@@ -200,6 +210,8 @@ def other_queue(history: History) -> None:
         (shorter_log, "replicas differ"),
         (other_log, "replicas differ"),
         (other_entries, "replicas differ"),
+        (another_master, "two masters"),
+        (another_master_of_an_epoch, "two masters"),
     ],
 )
 def test_each_breach_is_found(breach: Callable[[History], None], law: str) -> None:
@@ -226,6 +238,10 @@ def test_a_promoted_slave_may_deliver_timed_messages_anew() -> None:
     assert any(fault.startswith("repeated: ") for fault in broken_laws(history))
     history.promotions = 1
     assert broken_laws(history) == []
+
+
+def test_the_masters_that_were_elected_are_counted() -> None:
+    assert sound().elections == 2
 
 
 def test_each_law_is_broken_above() -> None:

@@ -89,7 +89,7 @@ class Progress(NamedTuple):
     """The offset of a group in a queue, as the master has it.
 
     Within one ``age`` it must not go back: a kill begins another, since offsets are written every
-    five seconds and by a stop. While two members may own a queue, each sample has its own.
+    five seconds and by a stop, and so does another master. While two members may own a queue, each sample has its own.
     """
 
     group: str

@@ -278,8 +278,8 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
             _skipped,
         ),
         "went back": Law(
-            "the progress of a group never goes back, but by a kill, until all members are back, "
-            "or while members are cut off",
+            "the progress of a group never goes back, but by a kill or another master, until all "
+            "members are back, or while members are cut off",
             _went_back,
         ),
         "replicas differ": Law(
@@ -296,8 +296,8 @@ LAWS: Final[Mapping[str, Law]] = MappingProxyType(
 
 NOTED: Final = {
     "no answer": "a request is answered, unless something was lost",
-    "odd answer": "only codes that fit a broker's state are answered; a promoted slave may know "
-    "fewer queues",
+    "odd answer": "only codes that fit a broker's state are answered; a slave that became the "
+    "master may know fewer queues",
     "stuck": "everything comes to its end once the failures are over",
     "moved back": "no pull is answered with an offset before its own",
     "diverged": "logs go different ways only if a master lost power",

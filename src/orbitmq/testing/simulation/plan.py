@@ -94,7 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_ELECTIONS: Final = 5_000_000
+_ELECTIONS: Final = 7_000_000
 _BY_HAND: Final = (Replication.NONE, Replication.ASYNC, Replication.SYNC)
 _GROUPS: Final = ((), ("any-order",), ("in-order",), ("any-order", "in-order"))
 
