@@ -34,7 +34,7 @@ from orbitmq.testing.links import MemoryHost, MemoryNetwork
 from orbitmq.testing.simulation.elected_servers import ElectedServers, ElectingBroker
 from orbitmq.testing.simulation.histories import History
 from orbitmq.testing.simulation.plan import Plan
-from orbitmq.testing.simulation.servers import DIRECTORY
+from orbitmq.testing.simulation.servers import DIRECTORY, SimulatedBroker
 from orbitmq.testing.simulation.troubles import CALLS_MAX, MIDWAY_S, CommonTroubles, Trouble
 
 __all__ = ["ElectedTroubles"]
@@ -63,6 +63,7 @@ class ElectedTroubles(CommonTroubles):
         super().__init__(plan, servers, network, clock, history, chances=chances, hosts=hosts)
         self._servers = servers
         self._seen: Broker | None = None
+        self._ages: dict[ElectingBroker, tuple[int, int, int]] = {}  # start, epoch followed, age
         self._operator: asyncio.Task[None] | None = None
 
     def server_kinds(self) -> Iterator[Trouble]:
@@ -111,13 +112,24 @@ class ElectedTroubles(CommonTroubles):
             await self._begin(broker)
         await self.settled()
 
-    def look(self) -> None:
-        """Note if another is the master, or the same one in another epoch."""
+    def ages(self) -> Iterator[tuple[SimulatedBroker, int]]:
+        """Yield each broker that runs, and the age of its offsets of groups.
+
+        A process that begins has what was saved, and a follower takes over what each new master
+        has: both may be older. A master goes on from what it had as a follower, or as a master.
+        """
         leading = self._servers.leading
         if leading is not None and leading.broker is not self._seen:
-            self._seen = leading.broker
-            self.age += 1
-            self.master_again_ms = self._clock.monotonic_ms()
+            self._seen, self.master_again_ms = leading.broker, self._clock.monotonic_ms()
+        for broker in self._servers.all:
+            if not broker.is_running or (role := broker.broker.role) is None:
+                continue
+            begun, (started, epoch, age) = broker.starts, self._ages.get(broker, (0, 0, 0))
+            followed = epoch if role.leadership is not None else role.epoch
+            if (begun, followed) != (started, epoch):
+                age += 1
+            self._ages[broker] = begun, followed, age
+            yield broker, age
 
     def note_cut(self) -> None:
         """Note the queues of which a broker cut messages, which consumers may have read there.

@@ -86,10 +86,11 @@ class Delivery(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The offset of a group in a queue, as the master has it.
+    """The offset of a group in a queue, as the master has it, or any of brokers that elect it.
 
     Within one ``age`` it must not go back: a kill begins another, since offsets are written every
-    five seconds and by a stop, and so does another master. While two members may own a queue, each sample has its own.
+    five seconds and by a stop, and so does another master. While two members may own a queue, each
+    sample has its own.
     """
 
     group: str
@@ -97,6 +98,7 @@ class Progress(NamedTuple):
     queue_id: int
     age: int
     offset: int
+    broker: str = ""
 
 
 class Reign(NamedTuple):

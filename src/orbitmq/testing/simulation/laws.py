@@ -179,11 +179,11 @@ def _skipped(history: History) -> Iterator[str]:
 
 def _went_back(history: History) -> Iterator[str]:
     """Find groups whose progress went back within one age."""
-    by_queue: dict[tuple[str, str, int], list[Progress]] = {}
+    by_queue: dict[tuple[str, str, int, str], list[Progress]] = {}
     for one in history.progress:
         if one.queue_id in history.reused:
             continue
-        by_queue.setdefault((one.group, one.topic, one.queue_id), []).append(one)
+        by_queue.setdefault((one.group, one.topic, one.queue_id, one.broker), []).append(one)
     for samples in by_queue.values():
         for before, after in pairwise(samples):
             if after.age == before.age and after.offset < before.offset:

@@ -36,6 +36,7 @@ from orbitmq.testing.simulation.servers import (
     MASTER,
     NAMESERVER,
     Servers,
+    SimulatedBroker,
     SimulatedServers,
 )
 from orbitmq.testing.simulation.troubles import CommonTroubles, Troubles
@@ -104,7 +105,7 @@ class _Simulation:
             for number, group in enumerate(plan.groups, start=1)
         ]
         self._callers: list[MemoryHost] = []
-        self._sampled: dict[tuple[str, str, int], Progress] = {}
+        self._sampled: dict[str, dict[tuple[str, str, int], Progress]] = {}  # by broker
         self._lost_before = (0, 0)
         self._goals: dict[int, int] = {}
 
@@ -316,16 +317,19 @@ class _Simulation:
         self._sample()
 
     def _sample(self) -> None:
-        self._troubles.look()
-        if (master := self._servers.leading) is None:
-            return
-        offsets, now_ms = master.broker.state.offsets, self.clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         if self._network.lost != self._lost_before[0]:
             self._lost_before = (self._network.lost, now_ms)
         # Two members that don't hear of each other may own a queue, and brokers store any offset.
         # A master that has just begun again has not heard of all members yet.
         is_split = self._network.lost > 0 and now_ms - self._lost_before[1] < _SPLIT_MS
-        is_split |= now_ms - self._troubles.master_again_ms < _REJOIN_MS
+        for broker, age in self._troubles.ages():
+            is_again = now_ms - self._troubles.master_again_ms < _REJOIN_MS
+            self._sample_of(broker, age, is_split=is_split or is_again)
+
+    def _sample_of(self, broker: SimulatedBroker, age: int, *, is_split: bool) -> None:
+        offsets, now_ms = broker.broker.state.offsets, self.clock.monotonic_ms()
+        name = broker.host.name
         readers = [(group.name, retry_topic(group.name)) for group in self.plan.groups]
         readers += [(f"group-{tag}", TOPIC) for tag in ("all", TAGS[0])]
         found = {
@@ -335,14 +339,15 @@ class _Simulation:
             for queue_id, offset in offsets.of(group, topic).items()
         }
         shared = {group.name for group in self.plan.groups}
-        for place in dict.fromkeys((*self._sampled, *found)):
-            age = -now_ms if is_split and place[0] in shared else self._troubles.age
-            sample = Progress(*place, age, found.get(place, -1))
-            before = self._sampled.get(place)
+        sampled = self._sampled.setdefault(name, {})
+        for place in dict.fromkeys((*sampled, *found)):
+            of_place = -now_ms if is_split and place[0] in shared else age
+            sample = Progress(*place, of_place, found.get(place, -1), name)
+            before = sampled.get(place)
             if before is not None and self._is_of_before(before, sample):
                 continue
             if before != sample:
-                self._sampled[place] = sample
+                sampled[place] = sample
                 self.history.progress.append(sample)
 
     def _is_of_before(self, before: Progress, now: Progress) -> bool:

@@ -121,8 +121,10 @@ class CommonTroubles:
         """Start what is read from at the end, after all brokers were stopped."""
         raise NotImplementedError
 
-    def look(self) -> None:
-        """Look at the servers, before the progress of groups is noted."""
+    def ages(self) -> Iterator[tuple[SimulatedBroker, int]]:
+        """Yield each broker whose offsets of groups are noted, and the age of these."""
+        if (master := self._all.leading) is not None:
+            yield master, self.age
 
     def note_cut(self) -> None:
         """Note what brokers have cut from their logs."""
