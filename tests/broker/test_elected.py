@@ -5,6 +5,7 @@ import itertools
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -18,12 +19,19 @@ from orbitmq.randomness import SeededRandomness
 from orbitmq.settings import from_arguments
 from orbitmq.store.disk.durable import make_durable_directory, read_file, replace_file
 from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.offset import (
     QueryConsumerOffset,
     QueryConsumerOffsetAnswer,
     UpdateConsumerOffset,
 )
-from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
+from orbitmq.wire.headers.send import (
+    ConsumerSendMsgBack,
+    RecallMessage,
+    SendMessageAnswer,
+    SendMessageV2,
+)
 from orbitmq.wire.headers.transaction import EndTransaction
 from tests.broker.elected_world import SAID, TOPIC, Group, Node, run
 from tests.broker.exchanges import pull_header, send_header
@@ -228,6 +236,41 @@ def test_sends_that_wait_at_a_replaced_master_are_to_be_sent_again() -> None:
         await group.until(lambda: second.leads and second.in_sync == (1, 2))
         await group.send_many(second, "b")
         assert await group.read(second) == group.acknowledged
+
+    run(story)
+
+
+def sent_back(_answer: Frame) -> Header:
+    return ConsumerSendMsgBack(offset=0, group="readers", delay_level=1, origin_topic=TOPIC)
+
+
+def recalled(answer: Frame) -> Header:
+    handle = answer.read(SendMessageAnswer).recall_handle
+    assert handle is not None
+    return RecallMessage(producer_group="senders", topic=TOPIC, recall_handle=handle)
+
+
+@pytest.mark.parametrize("header_of", [sent_back, recalled])
+def test_what_waits_at_a_replaced_master_is_not_taken_for_stored(
+    header_of: Callable[[Frame], Header],
+) -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2, "slaveTimeout=60000", "recallMessageEnable=true")
+        await group.send_many(first, "a", 1)
+        later = timed(1, group.clock.now_ms() + 3_600_000)
+        header = header_of(await group.ask(first.address, later, body=b"later"))
+        second.host.carries = False
+        waiting = asyncio.create_task(group.ask(first.address, header, timeout_ms=60_000))
+        await group.until(lambda: first.log_end > second.log_end)
+        first.client.is_cut = True
+        await group.until(lambda: second.holds)
+        second.heal()
+        first.heal()
+        answer = await waiting
+        assert answer.code == ResponseCode.SYSTEM_ERROR  # it may be cut from the log
+        assert "SERVICE_NOT_AVAILABLE" in str(answer.remark)
+        await group.until(lambda: second.leads and second.in_sync == (1, 2))
+        assert (await group.ask(second.address, header)).code == ResponseCode.SUCCESS
 
     run(story)
 

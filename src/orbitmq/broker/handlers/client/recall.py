@@ -144,7 +144,7 @@ def _answer(
 ) -> None:
     if isinstance(outcome, Refusal):
         response = outcome.response()
-    elif outcome.offsets:
+    elif outcome.status.is_stored:
         response = Response(fields={"msgId": message_id, **region})
     else:
         remark = f"recall failed, execute error: {outcome.status.value} {outcome.remark}"

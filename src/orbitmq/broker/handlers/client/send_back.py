@@ -56,7 +56,8 @@ class SendBackHandlers:
 
         The consumer then commits an offset past it. Java's broker does not wait for the disk: its
         groups miss the message if power is lost in that moment. If disk or slaves don't have it in
-        time, it counts as stored all the same: clients would store a second one.
+        time, it counts as stored all the same: clients would store a second one. A master that may
+        have been replaced says that it is not: its message may be cut from the log.
         """
         header = request.read(ConsumerSendMsgBack)
         group = self.retries.group(header.group)
@@ -132,7 +133,7 @@ class SendBackHandlers:
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
-        elif outcome.offsets:
+        elif outcome.status.is_stored:
             response = Response()
             self.stats.sent_back(group, topic)
             if destination.is_dead:
