@@ -93,11 +93,14 @@ class ElectingBroker(SimulatedBroker):
         return self._is_running and self.elected is not None and self.elected.has_ended
 
     @property
+    def has_role(self) -> bool:
+        """Whether it runs, and its role is not being changed."""
+        return self._is_running and self.elected is not None and self.elected.has_role
+
+    @property
     def epoch(self) -> int:
         """The epoch in which it accepts messages now; 0 if it doesn't."""
-        if not self._is_running or self.elected is None or not self.elected.has_role:
-            return 0
-        leadership = self.elected.broker.state.leadership
+        leadership = self.broker.state.leadership if self.has_role else None
         return leadership.state.epoch if leadership is not None and leadership.holds() else 0
 
     def cut_off(self, is_cut_off: bool) -> None:

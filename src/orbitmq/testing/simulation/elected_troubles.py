@@ -122,7 +122,7 @@ class ElectedTroubles(CommonTroubles):
         if leading is not None and leading.broker is not self._seen:
             self._seen, self.master_again_ms = leading.broker, self._clock.monotonic_ms()
         for broker in self._servers.all:
-            if not broker.is_running or (role := broker.broker.role) is None:
+            if not broker.has_role or (role := broker.broker.role) is None:
                 continue
             begun, (started, epoch, age) = broker.starts, self._ages.get(broker, (0, 0, 0))
             followed = epoch if role.leadership is not None else role.epoch
