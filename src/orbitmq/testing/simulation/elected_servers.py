@@ -43,6 +43,7 @@ _FAILOVER: Final = FailoverSettings(
     beat_ms=800,
 )
 _NOT_CAUGHT_UP_MS: Final = 5_000  # short, so that the in-sync set changes in a run
+_TIMER_LOG_FILE_BYTES: Final = 64 * 1024  # each change of a role may make one anew
 _TRIES: Final = 120
 
 
@@ -178,6 +179,7 @@ class ElectedServers:
                 min_in_sync_replicas=min_in_sync,
             ),
             failover=_FAILOVER,
+            timer_log_file_bytes=_TIMER_LOG_FILE_BYTES,
         )
         settings = BrokerSettings(
             namesrv_addr=str(NAMESERVER),

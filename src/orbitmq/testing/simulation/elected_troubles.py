@@ -63,7 +63,7 @@ class ElectedTroubles(CommonTroubles):
         super().__init__(plan, servers, network, clock, history, chances=chances, hosts=hosts)
         self._servers = servers
         self._seen: Broker | None = None
-        self._ages: dict[ElectingBroker, tuple[int, int, int]] = {}  # start, epoch followed, age
+        self._ages: dict[ElectingBroker, tuple[int, int]] = {}  # the start that it is of, age
         self._operator: asyncio.Task[None] | None = None
 
     def server_kinds(self) -> Iterator[Trouble]:
@@ -115,20 +115,19 @@ class ElectedTroubles(CommonTroubles):
     def ages(self) -> Iterator[tuple[SimulatedBroker, int]]:
         """Yield each broker that runs, and the age of its offsets of groups.
 
-        A process that begins has what was saved, and a follower takes over what each new master
-        has: both may be older. A master goes on from what it had as a follower, or as a master.
+        A process that begins has what was saved, and a follower takes over what a new master has:
+        both may be older. A master goes on from what it had last, as a follower or as a master.
         """
         leading = self._servers.leading
         if leading is not None and leading.broker is not self._seen:
             self._seen, self.master_again_ms = leading.broker, self._clock.monotonic_ms()
         for broker in self._servers.all:
-            if not broker.has_role or (role := broker.broker.role) is None:
+            if not broker.has_role:
                 continue
-            begun, (started, epoch, age) = broker.starts, self._ages.get(broker, (0, 0, 0))
-            followed = epoch if role.leadership is not None else role.epoch
-            if (begun, followed) != (started, epoch):
+            starts, age = self._ages.get(broker, (0, 0))
+            if starts != broker.starts or broker.broker.state.leadership is None:
                 age += 1
-            self._ages[broker] = begun, followed, age
+            self._ages[broker] = broker.starts, age
             yield broker, age
 
     def note_cut(self) -> None:

@@ -357,7 +357,7 @@ class _Simulation:
         that next.
         """
         is_again = 0 <= before.age < now.age and before.offset == now.offset
-        return is_again and self.plan.replication.has_slave
+        return is_again and self.plan.replication.has_slave and not self.history.elects
 
     def _watch(self, source: Address, target: Address, data: bytes) -> None:
         if self.history.elects:

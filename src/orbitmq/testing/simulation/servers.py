@@ -78,6 +78,7 @@ class Numbers:
     sync_s: Callable[[], float]
     replication: ReplicationSettings
     failover: FailoverSettings | None = None
+    timer_log_file_bytes: int = StoreSettings().timer_log_file_bytes
 
 
 class SimulatedBroker:
@@ -216,6 +217,7 @@ class SimulatedBroker:
                 # The checksum of a record covers only its body: without a seal the last records may
                 # lose the end of their properties in a power loss.
                 append_crc=True,
+                timer_log_file_bytes=self._numbers.timer_log_file_bytes,
                 flush_mode=self._numbers.flush_mode,
                 # From level 3 on they are delays of failed messages, which should not take long.
                 message_delay_level="1s 5s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",
