@@ -275,6 +275,12 @@ FAULTS = {
         keeps_no_offsets,
         RESTARTED,
     ),
+    "an elected master that begins without the offsets it took over": Planted(
+        "went back",
+        "orbitmq.broker.tables.offsets.ConsumerOffsets.load_json",
+        nothing,
+        replace(GROUP, kinds=("kill leader",)),
+    ),
     "a slave that writes another byte": Planted(
         "replicas differ",
         f"{STORE}.log.commit_log.CommitLog.append_copy",
