@@ -276,7 +276,7 @@ class SimulatedNameserver:
 
 
 class Servers(Protocol):
-    """The servers of a run, whoever of them is the master."""
+    """The servers of a run, with or without elections."""
 
     nameserver: SimulatedNameserver
 
