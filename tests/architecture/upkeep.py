@@ -13,10 +13,13 @@ from tests.architecture.sources import PACKAGE, Module
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "failover/consensus.py": "an interface; tests/testing/test_consensus and interop/test_etcd",
     "testing/simulation/calls.py": "tests/simulation: what clients ask in a run",
+    "testing/simulation/elected_servers.py": "tests/simulation: they are what is run",
+    "testing/simulation/elected_troubles.py": "tests/simulation: they happen in a run",
     "testing/simulation/histories.py": "tests/testing/simulation/test_laws: what laws judge",
     "testing/simulation/many.py": "tests/simulation: all seeds are run by it",
     "testing/simulation/members.py": "tests/simulation: they live in a run",
     "testing/simulation/plan.py": "tests/simulation: seeds are of every kind",
+    "testing/simulation/routes.py": "tests/simulation: clients find the master by them",
     "testing/simulation/run.py": "tests/simulation: the run itself",
     "testing/simulation/senders.py": "tests/simulation: they live in a run",
     "testing/simulation/servers.py": "tests/simulation: they are what is run",
