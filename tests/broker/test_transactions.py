@@ -79,7 +79,7 @@ class Scene:
 def play(story: Story) -> None:
     async def main(clock: VirtualClock) -> None:
         scene = Scene(clock)
-        await scene.servers.start_nameserver()
+        await scene.servers.nameserver.start()
         await scene.servers.master.start()
         await story(scene)
         await scene.servers.master.stop()
