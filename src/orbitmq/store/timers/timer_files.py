@@ -204,7 +204,7 @@ class TimerFiles:
         self.read_ms += self.wheel.precision_ms
 
     def pass_empty(self) -> None:
-        """Go on to the next slot that has messages, or past all that are due; it walks the wheel."""
+        """Go on to the next slot that has messages, or past all that are due: walks the wheel."""
         times = (time_ms for time_ms, _ in self.wheel.since(self.read_ms))
         self.read_ms = min(self.write_ms, min(times, default=self.write_ms))
 
