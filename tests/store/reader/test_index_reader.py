@@ -75,6 +75,20 @@ def test_an_entry_that_the_header_does_not_count_yet() -> None:
     assert list(file.find("a#1")) == [0]
 
 
+@pytest.mark.parametrize("written", [0, 2])
+def test_slots_that_are_older_than_the_entries(written: int) -> None:
+    keys = ["a#1", "a#2", "a#1", "a#3"]
+    file = index(keys, 7, 10)
+    table = slice(INDEX_HEADER.size, INDEX_HEADER.size + INDEX_SLOT.size * 7)
+    file[table] = index(keys[:written], 7, 10)[table]
+    growing = opened(file)
+    assert (growing.is_growing, growing.slots) == (True, 7)
+    assert list(growing.find("a#1")) == [2000, 0]
+    assert list(growing.find("a#4")) == []
+    assert growing.fault is not None
+    assert not opened(index(keys, 7, 10)).is_growing
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_an_empty_file_has_no_entries(count: int) -> None:
     file = bytearray(index([], 3, 10))

@@ -293,3 +293,31 @@ def test_a_topic_that_was_made_again_has_only_its_new_messages(store: MessageSto
     store.close()
     verdict = verified(store.directory)
     assert (verdict.messages, verdict.queue_entries, verdict.damages) == (5, 1, [])
+
+
+def test_the_index_file_of_an_idle_broker_has_its_slots_later(store: MessageStore) -> None:
+    store.append([incoming(properties=b"KEYS\x01k%d\x02" % number) for number in range(3)])
+    store.dispatch_confirmed()
+    store.queues.write()
+    store.index.sync_mark(store.log.end)
+    verdict = verified(store.directory)
+    assert (verdict.index_entries, verdict.damages) == (3, [])
+    found = StoreReader(store.directory).find_key("orders", "k1")
+    assert [view.queue_offset for view in found] == [1]
+
+    [file] = index_files(RealDisk(), store.directory)
+    flip(f"{store.directory}/{file.where}", file.position_of(2))
+    [damage] = verified(store.directory).damages
+    assert (damage.position, damage.where) == (file.position_of(2), file.where)
+
+
+def test_only_the_newest_index_file_of_a_store_in_use_may_lack_slots(tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    newest, older, *_ = index_files(RealDisk(), directory)
+    assert newest.slots is not None
+    overwrite(f"{directory}/{newest.where}", 40, bytes(4 * newest.slots))
+    assert places(verified(directory)) == [(newest.where, 0)]  # it was stopped
+    (Path(directory) / "abort").touch()
+    assert verified(directory).damages == []
+    overwrite(f"{directory}/{older.where}", 40, bytes(4 * newest.slots))
+    assert places(verified(directory)) == [(older.where, 0)]

@@ -2,7 +2,8 @@
 
 A file does not contain its number of slots, and a reader has no settings. But the last bytes
 written are those of the last entry, and room for whole entries follows up to the end of the file:
-this leaves one possible start of the entries, which the slot of the last entry confirms.
+this leaves one possible start of the entries, which the slot of the last entry confirms. Our broker
+writes the slots of the growing file when it stops: until then the first entry confirms it.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,7 +41,9 @@ class IndexHeader(NamedTuple):
 class IndexFile:
     """One file of the key index; ``fault`` is set if it is damaged as a whole.
 
-    ``map_again`` returns its bytes through a new map; None if the file is gone.
+    ``is_growing``: its slots are older than its entries, which is sound in the newest file of a
+    store that is in use or crashed. ``map_again`` returns its bytes through a new map; None if the
+    file is gone.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class IndexFile:
         self._view = view
         self._map_again = map_again
         self.header = IndexHeader(*INDEX_HEADER.unpack_from(bytes(view[:40]).ljust(40, b"\0")))
+        self.is_growing = False
         self.slots = self._find_slots()
 
     def __repr__(self) -> str:
@@ -71,7 +75,7 @@ class IndexFile:
             reason = f"the file has only {len(self._view)} bytes, less than a header"
         elif not self.count:
             return None
-        elif self.slots is None:
+        elif self.slots is None or self.is_growing:
             reason = f"its header counts {self.count} entries, but the file does not match that"
         elif header.begin_offset > header.end_offset or header.begin_offset < 0:
             reason = (
@@ -99,6 +103,9 @@ class IndexFile:
         if self.slots is None:
             return
         wanted = key_hash(key)
+        if self.is_growing:
+            yield from reversed([at for _, hash_, at in self.entries() if hash_ == wanted])
+            return
         (number,) = INDEX_SLOT.unpack_from(self._view, self._slot_at(wanted % self.slots))
         left = self.count  # a damaged chain may be a circle; no chain has more entries
         while 0 < number <= self.count and left:
@@ -131,6 +138,7 @@ class IndexFile:
         size = len(self._view)
         if size == _DEFAULT_SIZE and self._fits(_DEFAULT_SLOTS, self.count):
             return _DEFAULT_SLOTS
+        possible = [_DEFAULT_SLOTS] if size == _DEFAULT_SIZE else []
         written = written_end_by_maps(self._mapped_again, INDEX_HEADER.size, _MAP_BYTES)
         # A crash may leave one entry more than the header counts.
         for number in (self.count, self.count + 1):
@@ -140,16 +148,34 @@ class IndexFile:
             slots, odd = divmod(entries_at - INDEX_HEADER.size, INDEX_SLOT.size)
             if not odd and self._fits(slots, number):
                 return slots
-        return None
+            possible += [] if odd else [slots]
+        growing = next((slots for slots in possible if self._begins(slots)), None)
+        self.is_growing = growing is not None
+        return growing
 
     def _fits(self, slots: int, number: int) -> bool:
         """Return whether the last entry is the newest of its slot, given a number of slots."""
-        end = INDEX_HEADER.size + slots * INDEX_SLOT.size + (number + 1) * INDEX_ENTRY.size
-        if slots <= 0 or end > len(self._view):
+        if not self._has_room(slots, number):
             return False
-        hash_ = INDEX_ENTRY.unpack_from(self._view, end - INDEX_ENTRY.size)[0]
+        hash_ = self._entry_of(slots, number)[0]
         newest = INDEX_SLOT.unpack_from(self._view, self._slot_at(hash_ % slots))[0]
         return bool(newest == number)
+
+    def _begins(self, slots: int) -> bool:
+        """Return whether the entries begin and end where the header says, given a number of slots.
+
+        Their slots are not written yet, or are those of fewer entries.
+        """
+        if not self._has_room(slots, self.count):
+            return False
+        first, last = self._entry_of(slots, 1), self._entry_of(slots, self.count)
+        begin, end = self.header.begin_offset, self.header.end_offset
+        return any(last) and first[1] == begin <= last[1] <= end
+
+    def _has_room(self, slots: int, number: int) -> bool:
+        return slots > 0 and self._slot_at(slots) + (number + 1) * INDEX_ENTRY.size <= len(
+            self._view
+        )
 
     def _mapped_again(self) -> memoryview:
         """Return a new map of the file; the old map if the file is gone."""
@@ -157,7 +183,11 @@ class IndexFile:
         return self._view if view is None else view
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
-        at = self.position_of(number)
+        assert self.slots is not None
+        return self._entry_of(self.slots, number)
+
+    def _entry_of(self, slots: int, number: int) -> tuple[int, int, int, int]:
+        at = self._slot_at(slots) + number * INDEX_ENTRY.size
         hash_, offset, seconds, previous = INDEX_ENTRY.unpack_from(self._view, at)
         return hash_, offset, seconds, previous
 

@@ -191,7 +191,9 @@ class _Verification:
         """Check the entries of each index file; return how many each one has."""
         counts: list[int] = []
         for file in self._index_files():
-            if (damage := file.fault) is not None:
+            # Our broker writes the slots at a stop, and a start after a crash rebuilds them.
+            is_growing = file.is_growing and not counts and self._reader.has_abort_file
+            if (damage := None if is_growing else file.fault) is not None:
                 # Header, slots and entries of the growing file may be of several moments.
                 harmless = not counts and self.is_live
                 self.damages.add(msgspec.structs.replace(damage, harmless=harmless))
