@@ -18,6 +18,7 @@ network                 cut connections, partitions of hosts and of pairs, in on
 """
 
 import errno
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -42,7 +43,7 @@ MIDWAY_S: Final = 5.0
 _CATCH_UP_S: Final = 20
 
 
-class CommonTroubles:
+class CommonTroubles(ABC):
     """Makes the troubles that all runs have.
 
     ``hosts`` returns those of all clients that live now.
@@ -102,30 +103,32 @@ class CommonTroubles:
             await self._clock.sleep(chance.uniform(0, 8))
             await self._make(chance.choice(kinds))
 
+    @abstractmethod
     def server_kinds(self) -> Iterator[Trouble]:
         """Yield what may happen to the servers of this run."""
-        raise NotImplementedError
 
     def network_kinds(self) -> Sequence[Trouble]:
         """Return what may happen to the network of this run."""
         return self._cut, self._part_host, self._part_pair, self._slow_pair, self._cut_pair
 
+    @abstractmethod
     async def operate(self) -> None:
         """Do what an operator does, until cancelled."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def settled(self) -> None:
         """Wait until the servers have got over their troubles."""
 
+    @abstractmethod
     async def begin_again(self) -> None:
         """Start what is read from at the end, after all brokers were stopped."""
-        raise NotImplementedError
 
     def ages(self) -> Iterator[tuple[SimulatedBroker, int]]:
         """Yield each broker whose offsets of groups are noted, and the age of these."""
         if (master := self._all.leading) is not None:
             yield master, self.age
 
+    @abstractmethod
     def note_cut(self) -> None:
         """Note what brokers have cut from their logs."""
 
@@ -181,9 +184,9 @@ class CommonTroubles:
         servers = [broker.host for broker in self._all.brokers]
         return [self._all.nameserver.host, *servers, *self._hosts()]
 
+    @abstractmethod
     def _pair(self) -> tuple[MemoryHost, MemoryHost]:
         """Return two hosts that talk to each other; often master and slave."""
-        raise NotImplementedError
 
     # Servers
 
@@ -271,6 +274,12 @@ class Troubles(CommonTroubles):
     async def begin_again(self) -> None:
         """Start the master, which all queues are read from."""
         await self.start_master()
+
+    async def settled(self) -> None:
+        """Return at once: who is the master is no question."""
+
+    def note_cut(self) -> None:
+        """Note nothing: these logs are never cut."""
 
     async def replace_diverged(self) -> None:
         """Empty a slave that can't follow, as an operator does after a look at both logs."""
