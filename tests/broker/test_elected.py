@@ -18,6 +18,7 @@ from orbitmq.message.flags import TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from orbitmq.randomness import SeededRandomness
 from orbitmq.settings import from_arguments
 from orbitmq.store.disk.durable import make_durable_directory, read_file, replace_file
+from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
@@ -295,6 +296,23 @@ def test_offsets_delays_and_half_messages_go_on_after_a_change_of_the_master() -
         assert answer.read(QueryConsumerOffsetAnswer).offset == 3
         await group.clock.sleep(30)
         assert await group.read(second) == [*group.acknowledged, b"delayed"]
+
+    run(story)
+
+
+def test_a_master_that_comes_back_without_its_disk_takes_no_tables_from_others() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2)
+        await group.send_many(first, "a")
+        first.kill()
+        first.disk = SimulatedDisk()
+        second.client.is_cut = True  # so it does not hear that its master is gone
+        await first.start()
+        await group.clock.sleep(20)  # the tables are taken over every ten seconds
+        assert TOPIC in second.broker.state.topics.table
+        second.heal()
+        await group.until(lambda: second.leads)
+        assert await group.read(second) == group.acknowledged
 
     run(story)
 

@@ -15,7 +15,7 @@ seconds before.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from orbitmq.errors import BrokerError, InvalidBody, OrbitError
@@ -80,11 +80,21 @@ class MasterTables(Protocol):
 
 
 class MetadataSync:
-    """Asks the master at ``address``, once it is known; ``run`` it as a task."""
+    """Asks the master at ``address``, once it is known; ``run`` it as a task.
 
-    def __init__(self, dialer: Dialer, tables: MasterTables) -> None:
+    While ``is_master`` returns False, it is not known to be the master any more, and not asked: a
+    broker that lost its disk is there again without tables.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        tables: MasterTables,
+        is_master: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._dialer = dialer
         self._tables = tables
+        self._is_master = is_master
         self._cause: object = None  # of the failure of the last round
         self._known = asyncio.Event()
         self._asked: set[str] = set()
@@ -138,10 +148,13 @@ class MetadataSync:
         while True:
             self._known.clear()
             self._soon, self._round_at = None, asyncio.get_running_loop().time()
-            if self.address is not None:
+            period_s = _PERIOD_S
+            if self.address is not None and self._is_master():
                 await self.round()
+            elif self.address is not None:
+                period_s = _LEAST_S
             try:
-                async with asyncio.timeout(_PERIOD_S):
+                async with asyncio.timeout(period_s):
                     await self._known.wait()
             except TimeoutError:
                 pass
