@@ -300,10 +300,15 @@ def test_offsets_delays_and_half_messages_go_on_after_a_change_of_the_master() -
     run(story)
 
 
-def test_a_master_that_comes_back_without_its_disk_takes_no_tables_from_others() -> None:
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_master_that_comes_back_without_its_disk_takes_no_tables_from_others(
+    is_silent: bool,  # a loss of power: the follower does not hear that its connection is gone
+) -> None:
     async def story(group: Group) -> None:
         first, second = await group.start(2)
         await group.send_many(first, "a")
+        if is_silent:
+            first.host.crash(silent=True)
         first.kill()
         first.disk = SimulatedDisk()
         second.client.is_cut = True  # so it does not hear that its master is gone

@@ -76,7 +76,7 @@ class Replicas:
             network=state.machine.network,
         )
         """What slaves are connected to, on a master."""
-        self.sync = MetadataSync(dialer, _Tables(state), self._follows_master)
+        self.sync = MetadataSync(dialer, _Tables(state), self._epoch_followed)
         """What a slave asks its master for."""
         self.replica = self._new_replica(
             LogFollower(state.store, lambda: state.settings.replication, state.clock.monotonic_ms())
@@ -224,12 +224,11 @@ class Replicas:
             self._state.acks.tick(self._state.clock.monotonic_ms())
             self._epochs.trim(self._state.store.log.first_offset)
 
-    def _follows_master(self) -> bool:
-        """Return whether the master that is known has shown that it is.
-
-        With elections it names its epoch first. Without, an operator or a nameserver says it.
-        """
-        return self._role is None or self._state.follows()
+    def _epoch_followed(self) -> int | None:
+        """Return the epoch of the master that is followed now, 0 for none; None if not elected."""
+        if self._role is None:
+            return None
+        return self._role.epoch if self._state.follows() else 0
 
     def _written(self) -> None:
         self.primary.written()

@@ -26,6 +26,7 @@ from orbitmq.wire.bodies.cluster import KVTable
 from orbitmq.wire.bodies.group import SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from orbitmq.wire.bodies.pop import RequestModeTable
+from orbitmq.wire.bodies.replication import EpochEntryCache
 from orbitmq.wire.bodies.topic import TopicConfigTable
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import Header, NoFields
@@ -82,19 +83,19 @@ class MasterTables(Protocol):
 class MetadataSync:
     """Asks the master at ``address``, once it is known; ``run`` it as a task.
 
-    While ``is_master`` returns False, it is not known to be the master any more, and not asked: a
-    broker that lost its disk is there again without tables.
+    With elections ``epoch`` returns that of the master, 0 while it is not followed. Tables are
+    taken from the broker that leads in it alone: one that lost its disk is there again without any.
     """
 
     def __init__(
         self,
         dialer: Dialer,
         tables: MasterTables,
-        is_master: Callable[[], bool] = lambda: True,
+        epoch: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._dialer = dialer
         self._tables = tables
-        self._is_master = is_master
+        self._epoch = epoch
         self._cause: object = None  # of the failure of the last round
         self._known = asyncio.Event()
         self._asked: set[str] = set()
@@ -149,7 +150,7 @@ class MetadataSync:
             self._known.clear()
             self._soon, self._round_at = None, asyncio.get_running_loop().time()
             period_s = _PERIOD_S
-            if self.address is not None and self._is_master():
+            if self.address is not None and await self._is_master():
                 await self.round()
             elif self.address is not None:
                 period_s = _LEAST_S
@@ -158,6 +159,17 @@ class MetadataSync:
                     await self._known.wait()
             except TimeoutError:
                 pass
+
+    async def _is_master(self) -> bool:
+        """Return whether the master of the epoch is at the address, if there are elections."""
+        epoch = self._epoch()
+        if not epoch:
+            return epoch is None
+        try:
+            known = await self._ask(EpochEntryCache, code=RequestCode.GET_BROKER_EPOCH_CACHE)
+        except OrbitError:
+            return False
+        return bool(known.epoch_list) and known.epoch_list[-1].epoch == epoch
 
     async def round(self) -> None:
         """Take all tables over once; a failure is logged unless the last round had the same."""
