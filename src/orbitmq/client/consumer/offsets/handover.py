@@ -9,8 +9,8 @@ Two owners of a queue overlap: the last one commits messages that it finished la
 one has read where to begin, and has perhaps come further. Brokers store any offset they get, so:
 
 - An owner that has just taken a queue, or drops it, reads the stored offset before it commits, and
-  commits only if that is less. What the broker has already is not sent again: on a slow link it
-  could arrive after a later commit of the other owner.
+  commits only if that is not further. What the broker has already is not sent soon after a take: on
+  a slow link it could arrive after a later commit of the last owner.
 - Pulls commit without reading, so they commit when the last owner has nothing in hand any more.
 
 A member that is killed repeats what it had in hand, and what it finished since its last commit.
@@ -105,11 +105,12 @@ class Handover:
         moved = [queue for queue, at in noted.items() if at != self._committed.get(queue)]
         if moved:
             ahead = await self._ahead(moved)
-            await offsets.persist([queue for queue in moved if queue in ahead])
+            new = [one for one in moved if one in ahead and noted[one] != self._committed.get(one)]
+            await offsets.persist(new)
             self._committed.update((queue, noted[queue]) for queue in ahead & self._ends_ms.keys())
 
     async def _ahead(self, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Return the queues whose noted offset is after the stored one, which can be read."""
+        """Return the queues whose noted offset is not behind the stored one, which can be read."""
         are_ahead = await asyncio.gather(*map(self._is_ahead, queues))
         return {queue for queue, is_ahead in zip(queues, are_ahead, strict=True) if is_ahead}
 
@@ -123,8 +124,6 @@ class Handover:
             return False
         self._unreadable.discard(queue)
         noted = self._offsets.get(queue)
-        if stored is None or noted is None:
-            return True
-        if stored == noted and queue in self._ends_ms:
+        if stored is not None and queue in self._ends_ms:
             self._committed[queue] = stored
-        return stored < noted
+        return stored is None or noted is None or stored <= noted
