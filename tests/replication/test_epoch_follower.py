@@ -141,6 +141,23 @@ def test_a_primary_of_an_epoch_that_is_over_is_refused() -> None:
     assert (follower.state, follower.report_due(99_000)) == (LinkState.READY, b"")
 
 
+def test_a_log_that_nobody_else_had_a_byte_of_is_cut() -> None:
+    """Its primary ended before a slave that was in sync, and leads now, had the first message."""
+    primary, replica = grown(5), grown(3, 4, broker_id=2)
+    replica.follow(primary)
+    assert same(primary, replica)
+    assert bodies(primary.store) == bodies(replica.store)
+
+
+def test_a_log_that_was_confirmed_is_not_cut_if_no_epoch_is_common() -> None:
+    primary, replica = grown(5), grown(3, broker_id=2)
+    replica.store.confirmed = 1
+    before = log_bytes(replica.store)
+    with pytest.raises(LogsDiverged, match=r"5@0.* of which none is here: .*3@0"):
+        replica.follow(primary)
+    assert log_bytes(replica.store) == before
+
+
 def test_without_a_common_epoch_both_are_named_and_nothing_is_cut() -> None:
     primary, replica = grown(3), grown(4, broker_id=2)
     before = log_bytes(replica.store)

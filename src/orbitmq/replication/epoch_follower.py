@@ -7,6 +7,8 @@ READY      connected                                      HANDSHAKE  say hello
 HANDSHAKE  epochs of the primary, and the log is empty    TRANSFER   report 0
 HANDSHAKE  epochs of the primary, one in common           TRANSFER   find the common end, report an
                                                                      offset shortly before it
+HANDSHAKE  epochs of the primary, none in common, and     TRANSFER   cut the whole log, report 0
+           nobody ever had a byte of the log
 HANDSHAKE  epochs of the primary, none in common          SUSPENDED  raise LogsDiverged
 HANDSHAKE  an epoch that is over                          READY      raise RemoteProtocolError
 TRANSFER   the bytes up to the common end, the same       TRANSFER   cut the log there, report
@@ -28,7 +30,7 @@ from typing import Final
 
 from orbitmq.errors import InvalidInput, RemoteProtocolError, StoreDamaged
 from orbitmq.message.buffer import Buffer
-from orbitmq.replication.epochs import NO_EPOCH, Epoch, EpochFile, EpochHistory
+from orbitmq.replication.epochs import NO_EPOCH, UNELECTED, Epoch, EpochFile, EpochHistory
 from orbitmq.replication.follower import Follower, LogRange, PrepareFirst
 from orbitmq.replication.settings import ReplicationSettings
 from orbitmq.store.message_store import MessageStore
@@ -124,6 +126,8 @@ class EpochFollower(Follower):
                 raise self._diverged(their_end, "ends, and here are no epochs that could tell why")
             return log.end
         common = own.common_end(log.end, theirs, their_end)
+        if common is None and self._was_never_known(theirs):
+            return log.first_offset
         if common is None:
             raise self._diverged(
                 their_end, f"ends with the epochs {theirs!r}, of which none is here: {own!r}"
@@ -134,6 +138,16 @@ class EpochFollower(Follower):
                 f"parts from this log, whose bytes from there to {log.first_offset} are gone",
             )
         return common
+
+    def _was_never_known(self, theirs: EpochHistory) -> bool:
+        """Return whether the primary was elected before it had a byte of this log.
+
+        It was in sync with an empty log, so nothing here was acknowledged. A log that others
+        had a part of, as that of another group, has been confirmed.
+        """
+        own = self._epochs.history
+        is_elected = own.entries[0].epoch != UNELECTED
+        return is_elected and own.is_older(theirs) and not self._store.confirmed
 
     def _agree(self) -> None:
         """Let the log be that of the primary from here on: the bytes before were compared."""

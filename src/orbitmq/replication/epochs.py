@@ -130,6 +130,17 @@ class EpochHistory:
                 return min(own.end_offset, same.end_offset)
         return None
 
+    def is_older(self, other: "EpochHistory") -> bool:
+        """Return whether the other log begins at the same offset, in an epoch after all of these.
+
+        >>> EpochHistory([EpochEntry(1, 0)]).is_older(EpochHistory([EpochEntry(2, 0)]))
+        True
+        """
+        if not self.entries or not other.entries:
+            return False
+        first, theirs = self.entries[0], other.entries[0]
+        return first.start_offset == theirs.start_offset and self.last_epoch < theirs.epoch
+
     def begun(self, epoch: int, offset: int) -> "EpochHistory":
         """Return the history after an epoch began at the end of the log, or goes on.
 
