@@ -153,6 +153,7 @@ async def _live(work: Coroutine[object, object, T], *figures: Figures) -> T:
         raise _first(several) from None
     finally:
         task.cancel()
+        await asyncio.gather(task, return_exceptions=True)  # before its client is closed
         line.clear()
 
 
