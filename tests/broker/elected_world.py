@@ -84,6 +84,12 @@ class Node:
         state = self.elected.member.standing.state
         return () if state is None else state.in_sync
 
+    @property
+    def epoch(self) -> int:
+        assert self.elected is not None
+        state = self.elected.member.standing.state
+        return 0 if state is None else state.epoch
+
     async def start(self, *more: str) -> "Node":
         self._process = Process(f"node-{self.number}")
         self.group.processes.append(self._process)
@@ -134,9 +140,20 @@ class Node:
         self.client.is_cut = from_etcd
         self.host.carries = not from_network
 
+    def reject(self) -> None:
+        """Let a firewall reject what it and the other brokers say to each other."""
+        for other in self.others:
+            self.group.network.reject(self.host, other.host)
+
+    @property
+    def others(self) -> "list[Node]":
+        return [one for one in self.group.nodes if one is not self]
+
     def heal(self) -> None:
         self.client.is_cut = False
         self.host.carries = True
+        for other in self.others:
+            self.group.network.join(self.host, other.host)
 
 
 class Group:

@@ -99,6 +99,66 @@ def test_a_master_that_is_stopped_hands_over_at_once_and_comes_back_as_a_slave()
     run(story)
 
 
+def test_the_slave_of_a_master_whose_process_is_gone_leads_before_the_lease_ends() -> None:
+    async def story(group: Group) -> None:
+        first, *_ = await group.start(3)
+        await group.send_many(first, "before")
+        before_ms = group.clock.monotonic_ms()
+        first.kill()
+        master = await group.master()
+        answer = await group.send(master, b"after")
+        assert answer is not None
+        assert answer.code == ResponseCode.SUCCESS
+        assert group.clock.monotonic_ms() - before_ms < 1_000
+        assert master.in_sync == (2, 3)
+        assert await group.read(master) == group.acknowledged
+        assert (await group.route())[0] == str(master.address)
+
+    run(story)
+
+
+def test_a_master_behind_a_firewall_that_rejects_goes_on_when_etcd_reaches_it() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2)
+        await group.send_many(first, "a")
+        epoch = first.epoch
+        first.reject()
+        await group.until(lambda: first.in_sync == (1,))
+        assert first.leads
+        assert first.epoch == epoch
+        await group.send_many(first, "alone")
+        await group.clock.sleep(30)  # refused all the time, and not in sync any more
+        assert first.leads
+        first.heal()
+        await group.until(lambda: first.in_sync == (1, 2))
+        assert await group.read(first) == group.acknowledged
+        assert (first.epoch, second.log_end) == (epoch, first.log_end)
+
+    run(story)
+
+
+def test_a_master_that_is_replaced_while_it_lives_acknowledges_nothing_more() -> None:
+    async def story(group: Group) -> None:
+        first, second, third = await group.start(3)
+        await group.send_many(first, "a")
+        first.client.is_cut = True  # and so it hears of nothing
+        group.network.reject(first.host, second.host)  # the third follows it as before
+        await group.until(lambda: second.holds or third.holds)
+        assert first.holds  # by its own clock
+        answer = await group.send(first, b"unsure", timeout_ms=60_000)
+        assert answer is not None
+        assert answer.code != ResponseCode.SUCCESS
+        first.heal()
+        await group.until(lambda: second.leads or third.leads)
+        master = second if second.leads else third
+        await group.send_many(master, "b")
+        await group.until(lambda: master.in_sync == (1, 2, 3))
+        assert await group.read(master) == group.acknowledged
+        assert log_bytes(first.broker.state.store) == log_bytes(master.broker.state.store)
+
+    run(story)
+
+
 def test_a_slave_that_is_not_in_sync_is_not_elected_unless_that_is_allowed() -> None:
     async def story(group: Group) -> None:
         first, second = await group.start(2)
@@ -556,6 +616,8 @@ def test_timed_messages_are_delivered_once_whoever_is_the_master() -> None:
 class Storm:
     """Two or three brokers; one or two at a time are in trouble while messages are sent.
 
+    Some live behind a firewall that rejects, so that others take a master for gone.
+
     Every third time a broker that is killed loses power, too, and flushes before it acknowledges.
     """
 
@@ -575,13 +637,16 @@ class Storm:
             if not self.well:
                 continue
             node = self.well.pop(self.chance.below(len(self.well)))
-            kind = self.chance.below(5)
+            kind = self.chance.below(7)
             if kind == 0:
                 node.kill(power=self.has_power)
             elif kind == 1:
                 await node.stop()
-            else:
+            elif kind <= 4:
                 node.part(from_etcd=kind != 2, from_network=kind != 3)
+            else:
+                node.part(from_etcd=kind == 5, from_network=False)
+                node.reject()
             await self.group.clock.sleep(self.chance.uniform(0, 20))
             if kind <= 1:
                 await node.start(*self.said)

@@ -6,11 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.failover.election import Decision, Step, altered, appointed, decide, next_epoch
+from orbitmq.failover.election import (
+    ClosedPort,
+    Decision,
+    Step,
+    altered,
+    appointed,
+    decide,
+    is_gone,
+    next_epoch,
+)
 from orbitmq.failover.group import Alive, GroupState, GroupView
 
 
-def alive(lease: int, *, end: int = 0, epoch: int = 1, bid: int = 0, priority: int = 5) -> Alive:
+def alive(
+    lease: int,
+    *,
+    end: int = 0,
+    epoch: int = 1,
+    bid: int = 0,
+    priority: int = 5,
+    all_ack: bool = True,
+) -> Alive:
     return Alive(
         lease=lease,
         address=f"host-{lease}:1",
@@ -19,6 +36,7 @@ def alive(lease: int, *, end: int = 0, epoch: int = 1, bid: int = 0, priority: i
         log_end=end,
         bid=bid,
         priority=priority,
+        all_ack=all_ack,
     )
 
 
@@ -128,6 +146,44 @@ def test_an_operator_appoints_only_who_is_alive_and_in_sync() -> None:
     assert "not alive" in str(appointed(4, seen))
     assert "is the master" in str(appointed(1, seen))
     assert "no state" in str(appointed(1, view(None, {1: alive(10)})))
+
+
+CLOSED = ClosedPort(4, "host-10:2")
+
+
+def test_a_master_whose_port_is_closed_is_gone_for_who_is_in_sync() -> None:
+    running = {1: alive(10), 2: alive(20), 3: alive(30)}
+    seen = view(led_by(1, 1, 2, epoch=4), running)
+    assert [is_gone(one, one * 10, seen, CLOSED) for one in (1, 2, 3)] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("seen", "closed", "lease"),
+    [
+        # It is alone in sync: no other could be elected.
+        (view(led_by(1, 1, epoch=4), {1: alive(10), 2: alive(20)}), CLOSED, 20),
+        # The connection that ended was of an epoch before: it may be changing its role.
+        (view(led_by(1, 1, 2, epoch=5), {1: alive(10), 2: alive(20)}), CLOSED, 20),
+        # Another process of it runs, or none.
+        (view(led_by(1, 1, 2, epoch=4), {1: alive(11), 2: alive(20)}), CLOSED, 20),
+        (view(led_by(1, 1, 2, epoch=4), {2: alive(20)}), CLOSED, 20),
+        # It listens elsewhere.
+        (view(led_by(1, 1, 2, epoch=4), {1: alive(10), 2: alive(20)}), ClosedPort(4, "b:2"), 20),
+        # Its sends don't wait for all in sync, or it is too old to say so.
+        (
+            view(led_by(1, 1, 2, epoch=4), {1: alive(10, all_ack=False), 2: alive(20)}),
+            *(CLOSED, 20),
+        ),
+        # This process does not count as alive, so it could not take over.
+        (view(led_by(1, 1, 2, epoch=4), {1: alive(10), 2: alive(21)}), CLOSED, 20),
+        (view(led_by(1, 1, 2, epoch=4), {1: alive(10)}), CLOSED, 20),
+        (view(None, {1: alive(10), 2: alive(20)}), CLOSED, 20),
+    ],
+)
+def test_a_master_is_left_alone_where_that_proves_nothing_or_is_not_safe(
+    seen: GroupView, closed: ClosedPort, lease: int
+) -> None:
+    assert not is_gone(2, lease, seen, closed)
 
 
 @given(st.data())

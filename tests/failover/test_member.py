@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from orbitmq.errors import ConsensusFailed, InvalidInput
+from orbitmq.failover.election import ClosedPort
 from orbitmq.failover.group import GroupState
 from orbitmq.failover.identity import Identity
 from orbitmq.failover.member import LogPlace, Member, Standing
@@ -38,6 +39,7 @@ class Broker:
         self.number = number
         self.files = files
         self.log_end = 0
+        self.all_ack = True
         self.heard: list[Standing] = []
         self.client = group.servers.client(f"broker {number}")
         self.member = Member(
@@ -47,10 +49,14 @@ class Broker:
             files=files,
             clock=group.clock,
             randomness=SeededRandomness(number),
-            place=lambda: LogPlace(f"host-{number}:1", f"host-{number}:2", 0, self.log_end),
+            place=self.place,
             on_standing=self.heard.append,
         )
         self._task: asyncio.Task[None] | None = None
+
+    def place(self) -> LogPlace:
+        host = f"host-{self.number}"
+        return LogPlace(f"{host}:1", f"{host}:2", 0, self.log_end, all_ack=self.all_ack)
 
     async def start(self) -> "Broker":
         await self.member.join()
@@ -144,6 +150,88 @@ def test_a_master_that_leaves_is_replaced_at_once() -> None:
         before_ms = group.clock.monotonic_ms()
         await until(lambda: second.member.holds() or third.member.holds())
         assert group.clock.monotonic_ms() - before_ms < 1_000
+
+    run(story)
+
+
+CLOSED = ClosedPort(1, "host-1:2")
+
+
+def test_a_master_whose_port_is_closed_is_replaced_before_its_lease_ends() -> None:
+    async def story(group: Group) -> None:
+        first, second, third = await _three(group)
+        third.log_end = 70
+        await first.kill()
+        before_ms = group.clock.monotonic_ms()
+        for one in (second, third):
+            one.member.port_closed(CLOSED)
+        await until(third.member.holds)
+        assert group.clock.monotonic_ms() - before_ms < 500
+        assert third.state.in_sync == (2, 3)
+
+    run(story)
+
+
+def test_a_master_that_is_called_gone_and_lives_stops_at_once_and_goes_on_if_it_is_faster() -> None:
+    async def story(group: Group) -> None:
+        first, second, third = await _three(group)
+        before = len(first.heard)
+        second.member.port_closed(CLOSED)
+        await until(lambda: len(first.heard) > before + 1)
+        assert [one.leads for one in first.heard[before:]] == [False, True]
+        await asyncio.sleep(10)
+        assert first.member.holds()
+        assert first.state.epoch == 1
+        for one in (second, third):
+            assert one.member.standing.master is not None
+        second.log_end, third.log_end = 70, 90  # since they bid, in vain
+        await first.kill()
+        await until(third.member.holds)
+
+    run(story)
+
+
+def test_a_master_that_is_called_gone_and_hears_nothing_is_replaced() -> None:
+    async def story(group: Group) -> None:
+        first, second, third = await _three(group)
+        first.client.is_cut = True
+        second.member.port_closed(CLOSED)
+        await until(lambda: second.member.holds() or third.member.holds())
+        assert first.member.holds()  # by its clock; what it does now needs the others
+        stale = first.state
+        first.client.is_cut = False
+        await first.member.alter_in_sync([], stale)
+        await until(lambda: first.member.standing.master is not None)
+        assert first.state.in_sync == (2, 3)
+
+    run(story)
+
+
+def test_a_master_that_does_not_wait_for_all_is_not_called_gone() -> None:
+    async def story(group: Group) -> None:
+        first, second, _ = await _three(group)
+        first.all_ack = False  # set while it runs
+        await asyncio.sleep(2)
+        await first.kill()
+        before_ms = group.clock.monotonic_ms()
+        second.member.port_closed(CLOSED)
+        await until(lambda: second.state.epoch == 2)
+        assert group.clock.monotonic_ms() - before_ms > SETTINGS.lease_ms - SETTINGS.beat_ms
+
+    run(story)
+
+
+def test_without_an_answer_of_the_store_the_lease_ends_by_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(group: Group) -> None:
+        first, second, third = await _three(group)
+        await first.kill()
+        second.client.is_cut = True
+        second.member.port_closed(CLOSED)
+        await until(lambda: "lease ends by itself: no answer" in caplog.text)
+        second.client.is_cut = False
+        await until(lambda: second.member.holds() or third.member.holds())
 
     run(story)
 
@@ -265,6 +353,7 @@ def test_of_two_processes_with_one_identity_the_older_takes_no_part_any_more() -
     async def story(group: Group) -> None:
         first, _, _ = await _three(group)
         copied = await group.start(1)
+        first.all_ack = False  # which is no reason to replace the other's sign of life
         await until(lambda: first._task is not None and first._task.done())
         assert not first.member.holds()
         await until(lambda: copied.member.standing.state is not None)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import LogsDiverged, RemoteProtocolError
 from orbitmq.randomness import SeededRandomness
+from orbitmq.replication.epoch_follower import EpochFollower
 from orbitmq.replication.epochs import EpochHistory
 from orbitmq.replication.follower import PrepareFirst
 from orbitmq.replication.settings import ReplicationSettings
@@ -39,6 +40,16 @@ def test_a_new_replica_gets_the_log_and_its_epochs(epochs: tuple[int, ...]) -> N
     assert bodies(primary.store) == bodies(replica.store)
     assert joined.feed.acked == primary.store.log.end
     assert joined.follower.state is joined.feed.state is LinkState.TRANSFER
+
+
+def test_it_knows_the_epoch_that_a_primary_has_named_last() -> None:
+    replica = Node(2)
+    follower = replica.follow(grown(3, 5)).follower
+    assert isinstance(follower, EpochFollower)
+    assert follower.met_epoch == 5
+    follower.disconnected()
+    follower.connected(None, 0)  # by a process that ends
+    assert follower.met_epoch == 5
 
 
 def test_an_empty_primary_is_followed_and_so_is_its_first_message() -> None:

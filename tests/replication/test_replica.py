@@ -6,6 +6,7 @@ import pytest
 
 from orbitmq.errors import LogsDiverged
 from orbitmq.net.address import Address
+from orbitmq.net.transport.network import TlsMode
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.links import MemoryNetwork
 from tests.replication.test_primary import HERE, Scene, play
@@ -34,6 +35,54 @@ def test_it_comes_back_after_cuts_and_silence(mode: FlushMode) -> None:
         assert world.acks.reached == world.store.log.end
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+    play(scene, filled())
+
+
+def test_it_is_noted_at_once_when_nothing_listens_any_more_and_soon_when_something_does() -> None:
+    async def scene(world: Scene) -> None:
+        replica = world.replica(a_store(replica=True))
+        refused: list[Address] = []
+        replica.on_refused = refused.append
+        task = asyncio.create_task(replica.run())
+        await world.go_on(2)
+        await world.primary.close()
+        await world.clock.sleep(0.1)
+        assert refused == [HERE]
+        await world.clock.sleep(1)
+        assert len(refused) > 4
+        await world.primary.start(HERE)
+        await world.clock.sleep(0.25)
+        assert len(list(world.primary.links)) == 1
+        world.network.carries = False
+        count = len(refused)
+        await world.go_on(30)
+        assert len(refused) == count  # silence is no refusal
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    play(scene, filled())
+
+
+def test_a_port_that_ends_each_connection_is_tried_three_times_a_second() -> None:
+    class Closing(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            tries.append(transport)
+            transport.close()
+
+    tries: list[asyncio.BaseTransport] = []
+
+    async def scene(world: Scene) -> None:
+        await world.primary.close()
+        port = await world.network.listen(
+            Closing, HERE, tls=None, mode=TlsMode.DISABLED, handshake_timeout_ms=1_000
+        )
+        task = asyncio.create_task(world.replica(a_store(replica=True)).run())
+        await world.clock.sleep(10)
+        assert 28 <= len(tries) <= 31
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await port.close()
 
     play(scene, filled())
 

@@ -211,6 +211,28 @@ def test_two_hosts_are_parted_alone_and_what_was_broken_is_reset_in_time() -> No
     run_virtual(scenario)
 
 
+def test_a_firewall_between_two_hosts_resets_and_refuses_until_it_is_open_again() -> None:
+    async def scenario(_clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        server, near, far = network.host("server"), network.host("near"), network.host("far")
+        async with (
+            Listener(BROKER, echo, network=server),
+            Dialer(network=near) as rejected,
+            Dialer(network=far) as other,
+        ):
+            connection = await rejected.connection(BROKER)
+            network.reject(server, near)
+            with pytest.raises(ConnectionClosed, match="reset"):
+                await connection.request(ASK, timeout_ms=100)
+            with pytest.raises(ConnectFailed, match="rejects"):
+                await rejected.request(BROKER, ASK, b"again")
+            assert (await other.request(BROKER, ASK, b"heard")).body == b"heard"
+            network.join(server, near)
+            assert (await rejected.request(BROKER, ASK, b"again")).body == b"again"
+
+    run_virtual(scenario)
+
+
 def test_one_direction_is_parted_or_slow() -> None:
     async def scenario(clock: VirtualClock) -> None:
         network = MemoryNetwork()

@@ -251,6 +251,7 @@ class ElectedBroker:
             epoch=0 if lead is None else lead.epoch,
             groups=self._groups,
             dialer=self._dialer,
+            port_closed=self.member.port_closed,
             leadership=None
             if lead is None
             else Leadership(self.member, lead, lambda: self.settings.replication),

@@ -18,6 +18,7 @@ from typing import Final
 
 from orbitmq.errors import ConsensusFailed
 from orbitmq.failover.administration import Administration
+from orbitmq.failover.election import ClosedPort
 from orbitmq.failover.group import GroupState
 from orbitmq.failover.member import Member
 from orbitmq.net.dialer import Dialer
@@ -69,7 +70,7 @@ class Leadership:
             self.in_sync.agreed(state.in_sync)
 
     def holds(self) -> bool:
-        """Return whether nobody else can have been elected yet."""
+        """Return whether it leads in this epoch, as `Member.holds` says."""
         state = self._member.standing.state
         return self._member.holds() and state is not None and state.epoch == self.state.epoch
 
@@ -142,5 +143,7 @@ class GroupRole:
     """The groups of the cluster, for operators."""
     dialer: Dialer
     """Connections that outlive the role: a nameserver forgets a broker whose connection ends."""
+    port_closed: Callable[[ClosedPort], None]
+    """Called when nothing listens any more where the master did that it copied."""
     leadership: Leadership | None = None
     """Set for the master."""

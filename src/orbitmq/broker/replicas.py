@@ -22,13 +22,14 @@ from orbitmq.broker.sending.delivered_copies import destination_of
 from orbitmq.broker.settings import BrokerRole
 from orbitmq.broker.state import State
 from orbitmq.errors import InvalidInput
+from orbitmq.failover.election import ClosedPort
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_GROUP
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.replication.elected_primary import ElectedPrimary
 from orbitmq.replication.epoch_feed import EpochFeed
 from orbitmq.replication.epoch_follower import EpochFollower
-from orbitmq.replication.epochs import EpochFile, EpochHistory
+from orbitmq.replication.epochs import NO_EPOCH, EpochFile, EpochHistory
 from orbitmq.replication.follower import Follower, LogFollower
 from orbitmq.replication.in_sync import InSyncSet
 from orbitmq.replication.metadata_sync import MetadataSync, OwnOffset
@@ -175,6 +176,7 @@ class Replicas:
             store.confirmed_end = lambda: follower.confirmed
             store.on_truncate = lambda _end: forget_timers(state.machine.disk, store.directory)
             self.replica = self._new_replica(follower)
+            self.replica.on_refused = self._refused
             return
         end = store.log.end
         epochs.begin(role.epoch, end, log_start=store.log.first_offset)
@@ -199,6 +201,15 @@ class Replicas:
             clock=state.clock,
             network=state.machine.network,
         )
+
+    def _refused(self, address: Address) -> None:
+        """Report that a master is gone, once for each connection that there was to it."""
+        role, follower = self._role, self.replica.follower
+        assert role is not None
+        assert isinstance(follower, EpochFollower)
+        epoch, follower.met_epoch = follower.met_epoch, NO_EPOCH
+        if epoch != NO_EPOCH:
+            role.port_closed(ClosedPort(epoch, str(address)))
 
     def _confirmed(self, offset: int) -> None:
         self._state.store.confirmed = offset

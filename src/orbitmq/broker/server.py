@@ -321,6 +321,7 @@ class Broker:
             log_epoch=max(self.replicas.epochs.last_epoch, 0),
             log_end=self.state.store.log.end,
             is_learner=self.settings.replication.is_learner,
+            all_ack=self.settings.replication.all_ack_in_sync_set,
         )
 
     def _topic_table(self) -> TopicConfigAndMappingTable | None:

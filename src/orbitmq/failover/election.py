@@ -8,6 +8,7 @@ no state yet                               bids for the first epoch; when time i
 it is the master, by this process          leads
 another process has its id                 stops: two processes share an identity
 another is the master, and alive           follows it
+the master's port for slaves is closed     takes its sign of life away (`is_gone`)
 the master is gone:
   it is in sync                            bids with the end of its log, which grows no more
   all in sync that are alive have bid, or  the best of them claims the next epoch; in sync are
@@ -30,7 +31,16 @@ from msgspec.structs import replace
 
 from orbitmq.failover.group import Alive, GroupState, GroupView
 
-__all__ = ["Decision", "Step", "altered", "appointed", "decide", "next_epoch"]
+__all__ = [
+    "ClosedPort",
+    "Decision",
+    "Step",
+    "altered",
+    "appointed",
+    "decide",
+    "is_gone",
+    "next_epoch",
+]
 
 
 class Step(Enum):
@@ -98,6 +108,45 @@ def _succeed(me: int, own: Alive, view: GroupView, *, in_time: bool, unclean: bo
         return Decision(Step.CLAIM, claimed, "the group is new")
     return Decision(
         Step.CLAIM, claimed, "its master is gone" if in_sync else "unclean: none in sync is alive"
+    )
+
+
+class ClosedPort(NamedTuple):
+    """What says that the process of a master is gone: nothing listens any more where it did."""
+
+    epoch: int
+    """The epoch that it was the master of, as it said over the connection that ended then."""
+    ha_address: str
+    """Where it listened for its slaves; the host is there, and refuses connections now."""
+
+
+def is_gone(me: int, lease: int, view: GroupView, closed: ClosedPort) -> bool:
+    """Return whether broker ``me`` may take the master's sign of life away, before its lease ends.
+
+    The change has to name the revisions of the state and of both signs of life in ``view``.
+    """
+    # The master may be alive all the same, such as behind a firewall that rejects. Nothing that it
+    # acknowledges is lost even then, and even if it never hears of this:
+    #
+    # - It acknowledges what all in sync have. So whichever of them is elected has all of that,
+    #   since it reports nothing more to a former master once its own epoch has begun.
+    # - It can't go on without them: to leave a broker out is a change of the state, which fails
+    #   once another has claimed it. If this broker was left out before, it is not in sync, and may
+    #   not do this. So a master that is alone in sync stays what it is.
+    # - When it hears of it, it accepts nothing until it has given another sign of life and is still
+    #   the master. Claims of its place that were decided on before that sign fail.
+    #
+    # Without `all_ack` the first of these is not so, and the end of its lease is waited for. A
+    # master that is elected again closes its port for a while, and this broker then has no
+    # connection of the new epoch that could have ended.
+    state, master, own = view.state, view.master, view.alive.get(me)
+    if state is None or master is None or own is None or own.lease != lease:
+        return False
+    return (
+        state.master != me
+        and me in state.in_sync
+        and master.all_ack
+        and closed == (state.epoch, master.ha_address)
     )
 
 

@@ -65,6 +65,8 @@ class Alive(msgspec.Struct, frozen=True, kw_only=True):
     bid: int = 0
     """The epoch that these are a bid for: its log doesn't grow until then."""
     priority: int = 0
+    all_ack: bool = False
+    """Whether its sends wait for all in sync; older versions don't say so."""
 
 
 class GroupKeys(NamedTuple):

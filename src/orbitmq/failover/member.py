@@ -7,7 +7,8 @@
     a change in the group ──▶ decide ──▶ bid, claim ──▶ standing: leads, follows, neither
 
 By its own clock a broker knows when its lease may have ended: `holds` says so without asking
-anybody, also right after the process was stopped for a while.
+anybody, also right after the process was stopped for a while. A master whose process is gone is
+replaced before that, if a broker in sync finds its port closed.
 """
 
 import asyncio
@@ -20,7 +21,15 @@ from msgspec.structs import replace
 from orbitmq.clock import Clock
 from orbitmq.errors import ConsensusFailed, InvalidInput, OrbitError
 from orbitmq.failover.consensus import ABSENT, Change, ConsensusStore
-from orbitmq.failover.election import Decision, Step, altered, decide, next_epoch
+from orbitmq.failover.election import (
+    ClosedPort,
+    Decision,
+    Step,
+    altered,
+    decide,
+    is_gone,
+    next_epoch,
+)
 from orbitmq.failover.group import Alive, GroupKeys, GroupState, GroupView, Registered, encode
 from orbitmq.failover.identity import IDENTITY_FILE, Application, Identity, IdentityFiles
 from orbitmq.failover.settings import FailoverSettings
@@ -45,6 +54,8 @@ class LogPlace(NamedTuple):
     log_end: int
     is_learner: bool = False
     """Whether it only copies, and is never the master."""
+    all_ack: bool = False
+    """Whether its sends wait for all in sync, as a master."""
 
 
 class Standing(NamedTuple):
@@ -96,6 +107,7 @@ class Member:
             -1,
             0,
         )  # the revision of a state without master, since when
+        self._closed_ports: asyncio.Queue[ClosedPort] = asyncio.Queue()
         self._said = ""
         self._is_away = False  # the consensus store does not answer
         self._stopped = False
@@ -104,7 +116,10 @@ class Member:
         return f"<Member {self.broker_id} of {self.keys.base}, {self.standing}>"
 
     def holds(self) -> bool:
-        """Return whether it leads, and nobody else can have been elected yet."""
+        """Return whether it leads: by all it has heard, and for as long as its lease lasts.
+
+        Nobody else can have been elected yet, unless a broker in sync took it for gone (`is_gone`).
+        """
         state = self.standing.state
         return (
             self.standing.leads
@@ -172,7 +187,7 @@ class Member:
 
     async def run(self) -> None:
         """Take part until cancelled, or until another process runs with this identity."""
-        beating = asyncio.create_task(self._beat())
+        beside = [asyncio.create_task(one) for one in (self._beat(), self._watch_ports())]
         try:
             while not self._stopped:
                 try:
@@ -181,8 +196,13 @@ class Member:
                     self._note_away(error)
                     await asyncio.sleep(_PAUSE_S)
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    def port_closed(self, closed: ClosedPort) -> None:
+        """Note that nothing listens where the master did; another is elected if it is gone."""
+        self._closed_ports.put_nowait(closed)
 
     async def leave(self) -> None:
         """End the lease, so that others need not wait for its end; call it after the run."""
@@ -218,7 +238,11 @@ class Member:
             self._is_away = False
             log.warning("broker %d of %s: the group can be read again", *self._who())
         own = view.alive.get(self.broker_id)
-        if own is None or self._registered != self._lease:
+        is_seen = own is not None and self._registered == self._lease
+        if self.standing.leads and not is_seen:
+            log.warning("broker %d of %s does not count as alive any more", *self._who())
+            self._become(Standing(view.state))  # another may have been elected
+        if own is None or not is_seen:
             await self._register(view)
             return
         self._view = view
@@ -233,6 +257,9 @@ class Member:
         if decision.step is Step.STOP:
             self._stopped = True
             log.critical("%s; this one serves nothing any more, so stop it", decision.why)
+        elif self._is_outdated(own, view):
+            await self._register(view)
+            return
         elif decision.step in (Step.BID, Step.CLAIM) and self._place().is_learner:
             decision = Decision(Step.WAIT, view.state, "it is a learner (asyncLearner)")
         elif decision.step is Step.BID:
@@ -244,6 +271,15 @@ class Member:
         self._stand(view, decision)
         if wait_s:
             await self.store.wait(self.keys.base, view.revision, min(wait_s, _BIDS_MS / 1_000))
+
+    def _is_outdated(self, own: Alive, view: GroupView) -> bool:
+        """Return whether its sign of life says what is not so any more.
+
+        A bid is over when the master, which was taken for gone, is there: the log grows again.
+        """
+        epoch = 0 if view.state is None else view.state.epoch
+        has_old_bid = view.master is not None and own.bid > epoch
+        return has_old_bid or own.all_ack != self._place().all_ack
 
     def _in_time(self, view: GroupView) -> bool:
         """Return whether there is time to wait for bids."""
@@ -265,10 +301,13 @@ class Member:
             if decision.step not in (Step.CLAIM, Step.STOP):  # which are said already
                 self._say(f"no master: {decision.step.value}, {decision.why}")
         if now != self.standing:
-            self.standing = now
             if now.leads or now.master is not None:
                 self._say("")
-            self._on_standing(now)
+            self._become(now)
+
+    def _become(self, standing: Standing) -> None:
+        self.standing = standing
+        self._on_standing(standing)
 
     def _note_away(self, error: OrbitError) -> None:
         """Log the first of several failures to read the group, or to keep the lease alive."""
@@ -328,6 +367,7 @@ class Member:
             log_end=place.log_end,
             bid=bid,
             priority=self.settings().priority,
+            all_ack=place.all_ack,
         )
 
     async def _bid(self, view: GroupView, own: Alive) -> None:
@@ -348,6 +388,29 @@ class Member:
                 self.group.name,
                 decision.state.epoch,
                 decision.why,
+            )
+
+    async def _watch_ports(self) -> None:
+        """Take away the sign of life of each master that is gone."""
+        while True:
+            closed = await self._closed_ports.get()
+            try:
+                await self._end(closed)
+            except OrbitError as error:
+                log.warning(
+                    "broker %d of %s: the master's lease ends by itself: %s", *self._who(), error
+                )
+
+    async def _end(self, closed: ClosedPort) -> None:
+        view = await self._read()
+        if view.state is None or not is_gone(self.broker_id, self._lease, view, closed):
+            return
+        masters = self.keys.alive(view.state.master)
+        expected = view.expected([self.keys.state, self.keys.alive(self.broker_id), masters])
+        if await self.store.change(expected, [Change(masters, None)]):
+            log.warning(
+                "broker %d of %s: the master of epoch %d is gone: nothing listens at %s any more",
+                *(*self._who(), *closed),
             )
 
     async def _read(self) -> GroupView:

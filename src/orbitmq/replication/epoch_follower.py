@@ -68,6 +68,8 @@ class EpochFollower(Follower):
         """How many bytes are saved while the connection waits; more are saved in steps."""
         self.least_epoch = NO_EPOCH
         """A primary of an older epoch is not followed: another was elected since."""
+        self.met_epoch = NO_EPOCH
+        """The epoch that a primary has named last."""
 
     @property
     def confirmed(self) -> int:
@@ -105,6 +107,7 @@ class EpochFollower(Follower):
             theirs = EpochHistory(primary.entries)
         except InvalidInput as error:
             raise RemoteProtocolError(f"the primary's epochs: {error}", position=0) from error
+        self.met_epoch = primary.epoch
         self._history = theirs
         if not self.is_empty:
             common = self._common_end = self._common(theirs, primary.max_offset)

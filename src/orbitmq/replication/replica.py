@@ -2,12 +2,16 @@
 
 ::
 
-    no address ─▶ wait ─▶ connect ─▶ follow ─┬─ ended, silent, disk full ─▶ pause ─▶ connect again
+    no address ─▶ wait ─▶ connect ─▶ follow ─┬─ ended, silent, disk full ─▶ connect again
                                              └─ logs diverged ─▶ long pause, the error stays visible
+
+After a connection the next one follows in a moment, but no more than three in a second. While a
+host refuses them, since nothing listens there, it tries more often.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Final, cast
@@ -30,7 +34,12 @@ log = logging.getLogger("orbitmq.replication")
 
 _CONNECT_S: Final = 3.0
 _PAUSE_S: Final = 1.0
-"""Java's pauses for 5 s; a master that restarts is followed again sooner."""
+"""Java pauses for 5 s; a master that restarts is followed again sooner."""
+_AT_ONCE: Final = 3
+"""How many connections there may be within that pause."""
+_MOMENT_S: Final = 0.05
+"""A process that ends may close its port a moment after its connections."""
+_REFUSED_PAUSE_S: Final = 0.2
 _LONG_PAUSE_S: Final = 60.0
 _TICK_S: Final = 0.5
 
@@ -66,6 +75,9 @@ class Replica:
         self._is_fixed = self._address is not None
         self._changed = asyncio.Event()
         self._link: _PrimaryLink | None = None
+        self._tried_ms: deque[int] = deque(maxlen=_AT_ONCE)
+        self.on_refused: Callable[[Address], None] = lambda _address: None
+        """Called when a host refuses a connection: nothing listens at that address."""
         self.failure: OrbitError | None = None
         """Why it doesn't follow now; None if it does."""
         self.heard_at_ms = 0
@@ -112,6 +124,7 @@ class Replica:
 
     async def _follow_once(self, address: Address) -> float:
         """Follow over one connection; return how long to wait before the next."""
+        self._tried_ms.append(self._clock.monotonic_ms())
         try:
             with closing(self.follower.preparation()) as steps:
                 for _ in steps:
@@ -124,6 +137,9 @@ class Replica:
             if self.failure is None:
                 log.warning("the primary %s can't be followed, it is retried: %s", address, error)
             self.failure = error if isinstance(error, OrbitError) else OrbitError(str(error))
+            if isinstance(error, ConnectionRefusedError):
+                self.on_refused(address)
+                return _REFUSED_PAUSE_S
             return _PAUSE_S
         log.info("following the primary %s from offset %d on", address, self._store.log.end)
         self._link, before = link, self.failure
@@ -146,7 +162,14 @@ class Replica:
                 logging.WARNING if isinstance(self.failure, RemoteProtocolError) else logging.ERROR
             )
             log.log(level, "the primary %s is not followed: %s", address, self.failure)
-        return _LONG_PAUSE_S if isinstance(self.failure, LogsDiverged) else _PAUSE_S
+        return _LONG_PAUSE_S if isinstance(self.failure, LogsDiverged) else self._pause_s()
+
+    def _pause_s(self) -> float:
+        """Return how long to wait after a connection."""
+        if len(self._tried_ms) < _AT_ONCE:
+            return _MOMENT_S
+        since_s = (self._clock.monotonic_ms() - self._tried_ms[0]) / 1_000
+        return max(_MOMENT_S, _PAUSE_S - since_s)
 
 
 class _PrimaryLink(asyncio.Protocol):

@@ -58,6 +58,7 @@ class MemoryNetwork:
 
     ``carries`` is False for a partition: everything written is lost silently. ``part`` cuts off two
     hosts from each other alone: what they write meanwhile is lost with everything after it.
+    ``reject`` resets what is between two hosts and refuses more, as a firewall may.
     ``slow_down`` delays what they say. ``lost`` counts writes and closes that never arrived.
     ``watch`` is called with source, destination and bytes of every write, lost or not.
     """
@@ -83,6 +84,7 @@ class MemoryNetwork:
         self._ports = itertools.count(_FIRST_FREE_PORT)
         self._ends: dict[_End, None] = {}
         self._parted: set[tuple[str, str]] = set()  # names of source and target
+        self._rejecting: set[tuple[str, str]] = set()
         self._slow_s: dict[tuple[str, str], float] = {}
         self._own = self.host("memory")
 
@@ -126,14 +128,20 @@ class MemoryNetwork:
         if not one_way:
             self._parted.add((target.name, source.name))
 
+    def reject(self, one: "MemoryHost", other: "MemoryHost") -> None:
+        """Reset all connections between two hosts, and refuse new ones, until ``join``."""
+        self._rejecting |= {(one.name, other.name), (other.name, one.name)}
+        self.cut(one, other)
+
     def slow_down(self, one: "MemoryHost", other: "MemoryHost", seconds: float) -> None:
         """Let everything between two hosts travel for longer, until ``join``."""
         self._slow_s[one.name, other.name] = self._slow_s[other.name, one.name] = seconds
 
     def join(self, one: "MemoryHost", other: "MemoryHost") -> None:
-        """End what ``part`` and ``slow_down`` have done to two hosts."""
+        """End what ``part``, ``reject`` and ``slow_down`` have done to two hosts."""
         for pair in ((one.name, other.name), (other.name, one.name)):
             self._parted.discard(pair)
+            self._rejecting.discard(pair)
             self._slow_s.pop(pair, None)
 
     def is_parted(self, source: "MemoryHost", target: "MemoryHost") -> bool:
@@ -186,6 +194,8 @@ class MemoryHost:
             await asyncio.get_running_loop().create_future()  # a lost SYN: wait for the timeout
         if port is None:
             raise ConnectionRefusedError(f"no listener at {address}")
+        if (self.name, there.name) in network._rejecting:
+            raise ConnectionRefusedError(f"{there.name} rejects what {self.name} says")
         local = Address(self.name, next(network._ports))
         near = _End(self, protocol, local, address, contextvars.copy_context())
         far = _End(port.host, port.context.run(port.accept), address, local, port.context.copy())
