@@ -1,8 +1,8 @@
 """How long a group takes no message after its elected master was killed, ours and Java's.
 
-Ours elects in etcd when the lease of the dead one has ended. Java's controller, which runs inside
-its nameserver here, also elects when the connection of the dead one closes: at once, if a process
-is killed. If a machine is gone, both have nothing but its silence.
+Ours elects in etcd when nothing listens any more where the dead one did, Java's controller, which
+runs inside its nameserver here, when the connection of the dead one closes: both at once, if a
+process is killed. If a machine is gone, both have nothing but its silence, for as long as a lease.
 """
 
 import shutil

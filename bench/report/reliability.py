@@ -40,8 +40,8 @@ its rounds, followed by the least and the most.
 _ABOUT_ELECTIONS: Final = """\
 The elected groups have two brokers each. The master is killed (SIGKILL), with the defaults of both
 unless the row says otherwise. Java's controller sees that the connection of the dead broker closes,
-and elects at once; ours elects when the lease has ended. A machine that loses its power or its
-network closes no connection, and then both wait.
+and elects at once; so do ours, once nothing listens any more where the master did. A machine that
+loses its power or its network closes no connection, and then both wait.
 """
 
 

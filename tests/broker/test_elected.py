@@ -702,6 +702,12 @@ def test_settings_that_contradict_elections_are_refused(said: str, complaint: st
         ElectedBroker(settings)
 
 
+def test_a_file_for_etcd_that_is_missing_is_refused_at_the_start() -> None:
+    said = [*SAID, "listenPort=10911", "etcdTlsEnable=true", "etcdTlsTrustCertPath=/gone/ca.pem"]
+    with pytest.raises(InvalidInput, match=r"etcdTlsTrustCertPath: /gone/ca\.pem can't be read"):
+        ElectedBroker(LiveSettings.load(from_arguments(said)))
+
+
 def test_the_representation_says_who_it_is() -> None:
     async def story(group: Group) -> None:
         (first,) = await group.start(1)

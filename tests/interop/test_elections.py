@@ -1,5 +1,6 @@
 """Brokers that elect their master in a real etcd, as processes, under clients of Java."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -13,11 +14,12 @@ from orbitmq.cli.main import main
 from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
 from tests.broker.exchanges import send_header
 from tests.interop.elected import group_as_told_by, in_sync
-from tests.interop.etcd import Etcd
+from tests.interop.etcd import PASSWORD, Etcd
 from tests.interop.java import Java
 from tests.interop.java_cluster import brokers_known_to
 from tests.interop.our_servers import OurServer, a_broker, a_nameserver
@@ -25,6 +27,7 @@ from tests.interop.team import Team
 from tests.interop.test_java_restarts import await_all
 from tests.interop.test_replication import PATIENT, logs
 from tests.interop.waiting import until
+from tests.net.conftest import Certificates
 
 ROUNDS = 20 if os.environ.get("ORBITMQ_SOAK") == "1" else 1
 SENDS = 500 if os.environ.get("ORBITMQ_SOAK") == "1" else 50
@@ -77,9 +80,8 @@ def a_group(directory: Path, etcd: Etcd, **settings: str) -> Iterator[Group]:
                 nameservers=str(nameserver.address),
                 name=NAME,
                 enableControllerMode="true",
-                etcdEndpoints=str(etcd.address),
                 etcdKeyPrefix=f"/{directory.name}",
-                **{**LEASE, **settings},
+                **{**etcd.keys, **LEASE, **settings},
             )
             brokers[str(broker.address)] = running.enter_context(broker)
         yield Group(nameserver, etcd, brokers)
@@ -278,3 +280,41 @@ def test_a_group_stands_still_while_etcd_is_away_and_goes_on_when_it_is_back(
         until(lambda: is_accepted(group.master().address, topic), what="a master again")
     one, two = (logs(tmp_path / f"store-{number}") for number in (1, 2))
     assert one == two
+
+
+def why_unknown(address: Address) -> str:
+    """Return why a broker can't tell of its group; empty if it can."""
+    with BlockingConnection(address, settings=PATIENT) as connection:
+        code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        answer = connection.request(NoFields(), b'["%s"]' % NAME.encode(), code=code)
+    return "" if answer.code == ResponseCode.SUCCESS else str(answer.remark)
+
+
+def test_a_group_on_an_etcd_with_tls_and_users_goes_on_in_its_epoch_when_tokens_end(
+    tmp_path: Path, certificates: Certificates, needs_etcd: None
+) -> None:
+    (tmp_path / "etcd").mkdir()
+    # No lease ends while etcd is restarted, however long that takes.
+    patient = {"controllerHeartBeatTimeoutMills": "120000"}
+    with Etcd(tmp_path / "etcd", certificates=certificates) as etcd:
+        asyncio.run(etcd.enable_users(f"/{tmp_path.name}/"))
+        with a_group(tmp_path, etcd, **etcd.user_keys(), **patient) as group:
+            master = group.master()
+            until_accepted(master, "secured")
+            group.both_in_sync()
+            epoch = group_as_told_by(master.address, NAME).master_epoch
+            etcd.kill()
+            etcd.start()
+            other = group.other_than(master)
+            other.stop()
+            until(lambda: group.in_sync() == [str(master.address)], what="etcd knows who is left")
+            asyncio.run(etcd.change_password("another"))
+            assert "or the password is another (etcdUser)" in why_unknown(master.address)
+            other.start()  # it has an id, and waits for etcd
+            etcd.user_keys("another")
+            group.both_in_sync()
+            assert group_as_told_by(master.address, NAME).master_epoch == epoch
+            until_accepted(master, "secured")
+            logged = other.kill()
+            assert PASSWORD not in logged
+            other.start()

@@ -70,9 +70,13 @@ class Leadership:
             self.in_sync.agreed(state.in_sync)
 
     def holds(self) -> bool:
-        """Return whether it leads in this epoch, as `Member.holds` says."""
+        """Return whether it leads in this epoch, as `Member.holds` says, and is not closed.
+
+        Others take a master for gone when its port for slaves is closed, so this is before that.
+        """
         state = self._member.standing.state
-        return self._member.holds() and state is not None and state.epoch == self.state.epoch
+        is_its_epoch = state is not None and state.epoch == self.state.epoch
+        return self._member.holds() and is_its_epoch and not self._is_closed
 
     def confirmed_end(self) -> int:
         """Return the offset that all in-sync brokers have the log before."""
@@ -102,7 +106,7 @@ class Leadership:
         return ""
 
     async def close(self) -> None:
-        """Propose nothing any more.
+        """Accept and propose nothing any more.
 
         Connections that end because this broker stops say nothing about the others: one of them
         has to be in sync to be elected.
