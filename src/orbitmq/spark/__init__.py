@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from orbitmq.spark.writing.deduplication import drop_duplicates
     from orbitmq.spark.writing.settling import settling
 else:
-    from orbitmq.errors import MissingExtra
-
-    # The packages of the extra; a missing one of another name is a bug that must show.
-    _EXTRA = frozenset({"numpy", "py4j", "pyarrow", "pyspark"})
 
     def __getattr__(name: str) -> object:
         """Import a name on first use."""
-        try:
+        with import_module("orbitmq.spark.extra").needing_extra(f"orbitmq.spark.{name}"):
             if name in ("register", "session"):
                 value: object = getattr(import_module("orbitmq.spark.sessions"), name)
             elif name == "RocketMQSource":
@@ -38,10 +34,6 @@ else:
                 value = import_module("orbitmq.spark.writing.settling").settling
             else:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in _EXTRA:
-                raise
-            raise MissingExtra(f"orbitmq.spark.{name}", extra="spark") from error
         globals()[name] = value
         return value
 

@@ -1,6 +1,9 @@
 """``orbitmq pipeline``: the family of all jobs."""
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from orbitmq.cli.pipeline import (
@@ -44,3 +47,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     commands = command.add_subparsers(metavar="JOB")
     for job in _JOBS:
         job.add_command(commands)
+    for parser in commands.choices.values():
+        parser.set_defaults(run=partial(_with_spark, parser.get_default("run"), parser.prog))
+
+
+def _with_spark(
+    run: Callable[[argparse.Namespace], int], command: str, arguments: argparse.Namespace
+) -> int:
+    """Run a job; MissingExtra if a package is not installed. Imported late, as all of Spark is."""
+    with import_module("orbitmq.spark.extra").needing_extra(command):
+        return run(arguments)
