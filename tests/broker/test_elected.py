@@ -613,6 +613,30 @@ def test_timed_messages_are_delivered_once_whoever_is_the_master() -> None:
     run(story)
 
 
+def test_a_timed_message_of_long_ago_is_not_delivered_again_by_the_next_master() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2)
+
+        async def deliver(node: Node, number: int) -> None:
+            header = timed(number, group.clock.now_ms() + 5_000)
+            answer = await group.ask(node.address, header, body=b"%d" % number)
+            assert answer.code == ResponseCode.SUCCESS
+            await group.clock.sleep(60)  # nothing else is stored
+
+        await deliver(first, 1)
+        first.part()
+        await group.until(lambda: second.leads)
+        await deliver(second, 2)
+        first.heal()  # the time of its timers has gone on
+        await group.until(lambda: second.in_sync == (1, 2))
+        second.kill()
+        await group.until(lambda: first.leads)
+        await group.clock.sleep(10)
+        assert await group.read(first) == [b"1", b"2"]
+
+    run(story)
+
+
 class Storm:
     """Two or three brokers; one or two at a time are in trouble while messages are sent.
 

@@ -184,8 +184,10 @@ class Timers:
             return
         store = self._store
         self._files.open(now_ms, store.log.end, store.record, self._queue())
-        # Nothing was delivered after the last record was stored.
-        self._unsure_to_ms = store.log.last_store_ms + 2 * self._files.wheel.precision_ms
+        # Nothing was delivered after the last record was stored. But the files of a master that was
+        # replaced are of a later time, and what the next one delivered goes into the slot of then.
+        unsure_ms = max(store.log.last_store_ms, now_ms)
+        self._unsure_to_ms = unsure_ms + 2 * self._files.wheel.precision_ms
 
     def start(self, now_ms: int, topics: Collection[str]) -> None:
         """Check the numbers by topic, which a crash may leave behind; ``topics`` are all names.
