@@ -221,7 +221,7 @@ FAULTS = {
         "orbitmq.failover.election._succeed",
         elects_a_broker_that_is_not_in_sync,
         replace(GROUP, kinds=("kill leader", "kill follower", "kill all")),
-        seed=3,
+        seed=5,
     ),
     "a master that goes on after its lease": Planted(
         "two masters",
