@@ -62,6 +62,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
             "nameserver.server",
             "nameserver.settings",
             "dashboard.app",
+            "spark.extra",
             "spark.jobs",
             "spark.sessions",
         }

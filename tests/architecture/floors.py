@@ -84,7 +84,7 @@ FLOORS: Mapping[str, Room] = {
         roof=frozenset({"message_store", "parts", "config_files"}),
     ),
     "spark": Room(
-        ground=frozenset({"schema", "offsets", "offset_json"}),
+        ground=frozenset({"schema", "offsets", "offset_json", "extra"}),
         floors=_floors(
             """
             options:
