@@ -124,6 +124,19 @@ def test_a_close_ends_a_proposal() -> None:
     run_virtual(main)
 
 
+def test_once_closed_it_accepts_nothing_though_its_lease_goes_on() -> None:
+    async def main(_clock: VirtualClock) -> None:
+        world = World()
+        world.begin()
+        assert world.leadership.holds()
+        await world.leadership.close()
+        assert world.member.holds()
+        assert not world.leadership.holds()
+        assert "can't prove" in world.leadership.why_refused()
+
+    run_virtual(main)
+
+
 def test_connections_that_end_with_it_put_nobody_out_of_sync() -> None:
     async def main(clock: VirtualClock) -> None:
         world = World()

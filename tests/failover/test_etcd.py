@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -33,9 +34,27 @@ def test_after_a_failure_the_next_server_is_asked() -> None:
     asyncio.run(main())
 
 
-def test_a_file_that_is_missing_is_refused_before_anything_is_asked(tmp_path: object) -> None:
+def test_a_file_that_is_missing_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"pw can't be read: No such file"):
         store_of(Address("127.0.0.1", 1), etcd_user="a", etcd_password_file=f"{tmp_path}/pw")
+
+
+def test_a_file_that_vanishes_later_is_a_failure_until_it_is_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = store_of(
+            Address("127.0.0.1", 1), etcd_user="a", etcd_password_file=str(password_file)
+        )
+        password_file.unlink()
+        with pytest.raises(ConsensusFailed, match="etcdPasswordFile: .*can't be read"):
+            await store.read("/")
+        password_file.write_text("open sesame\n")
+        with pytest.raises(ConsensusFailed, match="refused"):  # and now it connects
+            await store.read("/")
+        await store.close()
+
+    password_file = tmp_path / "password"
+    password_file.write_text("open sesame\n")
+    asyncio.run(main())
 
 
 class ClosedClient:
