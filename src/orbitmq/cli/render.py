@@ -18,6 +18,7 @@ __all__ = [
     "Line",
     "ProgressBar",
     "elided",
+    "hint",
     "human_size",
     "local_time",
     "shown",
@@ -92,6 +93,12 @@ def shown(line: str, stream: TextIO) -> str:
         return str(line)
     text = str(line)
     return f"\x1b[{_STYLES[line.style]}m{text[: line.styled]}\x1b[0m{text[line.styled :]}"
+
+
+def hint(text: str) -> None:
+    """Say on a terminal, on stderr, what a command waits for; a script's log gets nothing."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
 
 
 def _has_colours(stream: TextIO) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from orbitmq import Message
 from orbitmq.blocking import Admin, Producer
 from orbitmq.cli.main import main
+from tests.cli.terminal import on_a_terminal
 
 pytestmark = pytest.mark.usefixtures("nameserver")
 
@@ -204,3 +205,16 @@ def test_the_help_fits_a_terminal(
     with pytest.raises(SystemExit):
         main(["consume", "--help"])
     assert max(map(len, capfdbinary.readouterr().out.decode().splitlines())) <= 80
+
+
+def test_a_terminal_says_what_it_waits_for(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["topic", "create", "awaited", "--queues", "1"]) == 0
+    assert main(["send", "awaited", "before"]) == 0
+    with on_a_terminal("consume", "awaited", "--count", "1") as command:
+        command.shown("new messages, until ^C; --from beginning prints those that are there")
+        assert main(["send", "awaited", "after"]) == 0
+        assert command.process.communicate(timeout=60)[0] == b"after\n"
+    with on_a_terminal("consume", "awaited", *CAUGHT_UP) as command:
+        assert command.process.communicate(timeout=60)[0] == b"before\nafter\n"
+        with pytest.raises(EOFError, match="^$"):
+            command.shown("new messages")

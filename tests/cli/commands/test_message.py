@@ -18,7 +18,7 @@ STORED_MS = int(datetime(2026, 11, 15, 10, 42, 9, tzinfo=UTC).timestamp() * 1000
 VIEW = """\
 Message    0A0000072A9F5F4A0E124CBB7EE10000
 Topic      orders
-Queue      broker-a 3, offset 1,234,567
+Queue      broker-a/3, offset 1,234,567
 Stored     2026-11-15 10:42:09 on 10.0.0.7:10911
 Born       2026-11-15 10:42:08 on 10.0.0.9:40000
 Retries    2
@@ -172,7 +172,9 @@ class TestOnACluster:
     @pytest.mark.usefixtures("message_id")
     def test_not_found_as_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["message", "query", "letters", "no-such-key", "--json"]) == 1
-        assert capsys.readouterr() == ("[]\n", "")
+        printed = capsys.readouterr()
+        assert printed.out == "[]\n"
+        assert json.loads(printed.err)["exit_status"] == 1
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

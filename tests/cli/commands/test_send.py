@@ -21,7 +21,7 @@ from orbitmq.cli.commands.send import (
 )
 from orbitmq.cli.main import main
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import Terminal, on_a_terminal
 
 LESS_SAFE = SendReceipt(
     status=SendStatus.FLUSH_DISK_TIMEOUT,
@@ -49,7 +49,7 @@ class TestOneMessage:
         assert main(["send", "one-message", "paid"]) == 0
         shown = capsys.readouterr().out
         assert re.fullmatch(
-            r"Message    [0-9A-F]{32}\nStatus     SEND_OK\nQueue      broker-a \d, offset 0\n",
+            r"Message    [0-9A-F]{32}\nStatus     SEND_OK\nQueue      broker-a/\d, offset 0\n",
             shown,
         )
 
@@ -85,6 +85,12 @@ class TestOneMessage:
         stored = json.loads(capsys.readouterr().out)
         assert base64.b64decode(stored["body_base64"]) == b"two\nlines\xff"
         assert stored["properties"]["colour"] == "blue"
+
+    def test_a_body_from_standard_input(self, capsys: pytest.CaptureFixture[str]) -> None:
+        sent = send_lines(b"two\nlines", "from-input", "--file", "-", "--json")
+        assert sent.returncode == 0
+        assert main(["message", "view", "from-input", json.loads(sent.stdout)["message_id"]]) == 0
+        assert "two\n  lines" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
         ("arguments", "properties"),
@@ -215,6 +221,14 @@ class TestLines:
             assert main(["send", "from-a-file"]) == 0
         assert capsys.readouterr().out == "1 message sent to from-a-file\n"
 
+    def test_a_terminal_says_how_lines_are_sent(self) -> None:
+        with on_a_terminal("send", "typed") as command:
+            command.shown("each line is a message; ^D ends")
+            command.type("first\nsecond\n\x04")
+            assert command.process.stdout is not None
+            assert command.process.stdout.read().startswith(b"2 messages sent to typed")
+            assert command.process.wait(timeout=60) == 0
+
     def test_a_line_that_no_broker_takes_ends_it(self) -> None:
         options = (
             "--json",
@@ -273,9 +287,9 @@ def test_a_receipt() -> None:
     assert list(receipt_lines(LESS_SAFE)) == [
         "Message    0A0000072A9F5F4A0E124CBB7EE10000",
         "Status     FLUSH_DISK_TIMEOUT",
-        "Queue      broker-a 3, offset 1,234,567",
+        "Queue      broker-a/3, offset 1,234,567",
     ]
-    assert list(receipt_lines(LESS_SAFE, has_place=False))[2] == "Queue      broker-a 3"
+    assert list(receipt_lines(LESS_SAFE, has_place=False))[2] == "Queue      broker-a/3"
 
 
 def test_the_total_fits_a_terminal() -> None:

@@ -8,7 +8,7 @@ from tests.cli.operating.conftest import Shop
 from tests.cli.terminal import utc
 
 STATUS = """\
-Broker     broker-a, V5_4_0
+Broker     broker-a, 5.4.0
 Started    2026-11-15 10:42:09
 Stored     1,200.5 per second, 90,000 today
 Delivered  80.0 per second, 7 today
@@ -27,7 +27,7 @@ def test_brokers_are_listed(shop: Shop) -> None:
 
 
 def test_the_state_of_a_broker(shop: Shop) -> None:
-    assert shop.printed("broker status broker-a").startswith("Broker     broker-a, V5_4_0\n")
+    assert shop.printed("broker status broker-a").startswith("Broker     broker-a, 5.4.0\n")
     assert "brokerVersionDesc=V5_4_0\n" in _wide(shop, f"broker status {shop.broker} --all")
     assert shop.json("broker status broker-a")["put_today"] >= 8
 
@@ -55,7 +55,13 @@ def test_a_state_fits_a_terminal() -> None:
     }
     with utc():
         lines = list(status_lines("broker-a", BrokerStatus.of(figures)))
+        slow = {"putMessageDistributeTime": "[<=0ms]:1262 [0~10ms]:3612 [10~50ms]:128 [50~1s]:35"}
+        long = list(status_lines("broker-a", BrokerStatus.of({**figures, **slow})))
     assert "".join(f"{line}\n" for line in lines) == STATUS
+    assert long[4:6] == [
+        "Puts       of the last minute: 1,262 in <=0ms, 3,612 in 0~10ms, 128 in 10~50ms,",
+        "           35 in 50~1s",
+    ]
 
 
 def test_settings_are_shown_and_changed(shop: Shop) -> None:

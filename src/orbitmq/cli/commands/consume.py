@@ -20,6 +20,7 @@ from typing import BinaryIO, Final
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
 from orbitmq.cli.commands.consume_format import Write, writer
 from orbitmq.cli.problems import tell_missing
+from orbitmq.cli.render import hint
 from orbitmq.cli.times import past_ms
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.pull import PullConsumer
@@ -155,6 +156,8 @@ async def _consume(
                 batches = read.as_member(arguments, settings)
             else:
                 start = {one: await _start(admin, one, arguments.start, end) for one in queues}
+                if arguments.start == _END and not arguments.until_caught_up:
+                    hint("new messages, until ^C; --from beginning prints those that are there")
                 is_whole = arguments.queue is None
                 batches = read.from_offsets(core, start, arguments.topic if is_whole else None)
         out = sys.stdout.buffer

@@ -16,7 +16,7 @@ from orbitmq.cli.cluster import (
     on_a_loop,
     print_found,
 )
-from orbitmq.cli.problems import MISSING, tell_missing
+from orbitmq.cli.problems import tell_missing
 from orbitmq.cli.render import elided, human_size, local_time, table, width
 from orbitmq.cli.times import time_ms
 from orbitmq.client.admin.admin import Admin
@@ -123,11 +123,12 @@ def _query(arguments: argparse.Namespace) -> int:
             )
 
     found = on_a_loop(ask())
-    if not found and not arguments.json:
-        what = f"topic {arguments.topic} has no message with key {arguments.key[:64]}"
-        return tell_missing(what, as_json=False)
-    print_found([as_json(one) for one in found], query_lines(found), as_json=arguments.json)
-    return 0 if found else MISSING
+    if found or arguments.json:
+        print_found([as_json(one) for one in found], query_lines(found), as_json=arguments.json)
+    if found:
+        return 0
+    what = f"topic {arguments.topic} has no message with key {arguments.key[:64]}"
+    return tell_missing(what, as_json=arguments.json)
 
 
 def as_json(message: StoredMessage) -> dict[str, object]:
@@ -159,7 +160,7 @@ def message_lines(message: StoredMessage) -> Iterator[str]:
     """Yield what ``view`` prints, at most 80 columns wide except for the body."""
     yield f"Message    {message.message_id}"
     yield f"Topic      {elided(message.topic, _WIDTH - 11)}"
-    broker = f"{message.broker_name} " if message.broker_name else ""
+    broker = f"{message.broker_name}/" if message.broker_name else ""
     yield f"Queue      {broker}{message.queue_id}, offset {message.queue_offset:,}"
     yield f"Stored     {local_time(message.store_timestamp_ms)} on {message.store_host}"
     yield f"Born       {local_time(message.born_timestamp_ms)} on {message.born_host}"

@@ -16,7 +16,7 @@ from typing import Final, TextIO
 
 import msgspec
 
-from orbitmq.cli.asking import described, queue_of
+from orbitmq.cli.asking import described, queue_of, queue_text
 from orbitmq.cli.cluster import (
     add_client_options,
     add_group_option,
@@ -27,7 +27,7 @@ from orbitmq.cli.cluster import (
     producer_settings,
 )
 from orbitmq.cli.lines import lines
-from orbitmq.cli.render import elided
+from orbitmq.cli.render import elided, hint
 from orbitmq.cli.times import duration_ms, time_ms
 from orbitmq.client.producer.producer import Producer
 from orbitmq.clock import Clock, SystemClock
@@ -72,7 +72,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="the text; if missing or -, the lines of standard input",
     )
     command.add_argument(
-        "-f", "--file", dest="body_file", metavar="FILE", help="the body is what this file has"
+        "-f",
+        "--file",
+        dest="body_file",
+        metavar="FILE",
+        help="the body is what this file has; - is standard input",
     )
     command.add_argument("--tags", metavar="TAG", help="the tag that subscriptions filter by")
     command.add_argument(
@@ -131,6 +135,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if sys.stdin is None:  # Python's way to say that the descriptor is closed
             raise InvalidInput("no BODY is given, and standard input is closed", field="body")
         fd = sys.stdin.fileno()
+        if os.isatty(fd):
+            hint("each line is a message; ^D ends")
         return on_a_loop(_send_lines(producer, sample, fd, as_json=arguments.json))
     return on_a_loop(_send_one(producer, sample, as_json=arguments.json))
 
@@ -159,8 +165,9 @@ def message_of(arguments: argparse.Namespace, body: bytes) -> Message:
 def _body(arguments: argparse.Namespace, bytes_max: int) -> bytes:
     if arguments.body_file is None:
         return os.fsencode(arguments.body)
+    is_input = arguments.body_file == _STDIN
     try:
-        with open(arguments.body_file, "rb") as file:
+        with open(0 if is_input else arguments.body_file, "rb", closefd=not is_input) as file:
             return file.read(bytes_max + 1)  # one more than allowed: the producer says what is
     except OSError as error:
         raise InvalidInput(
@@ -276,7 +283,7 @@ def receipt_lines(receipt: SendReceipt, *, has_place: bool = True) -> Iterator[s
     place = f", offset {receipt.queue_offset:,}" if has_place else ""
     yield f"Message    {receipt.message_id}"
     yield f"Status     {receipt.status.value}"
-    yield f"Queue      {queue.broker_name} {queue.queue_id}{place}"
+    yield f"Queue      {queue_text(queue)}{place}"
 
 
 def total_line(count: int, topic: str, took_ms: int) -> str:

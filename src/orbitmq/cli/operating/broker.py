@@ -1,6 +1,7 @@
 """``orbitmq broker``: the brokers of a cluster: state, settings, counters, clean-ups."""
 
 import argparse
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from orbitmq.cli.cluster import pairs, print_found
 from orbitmq.cli.missing import tell_no_broker
 from orbitmq.cli.operating.election import add_election_commands
 from orbitmq.cli.problems import nearest, tell_missing
-from orbitmq.cli.render import local_time
+from orbitmq.cli.render import local_time, width
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus
 from orbitmq.errors import InvalidInput
@@ -28,6 +29,7 @@ __all__ = [
     "config_lines",
     "status_lines",
     "tell_missing_settings",
+    "version_shown",
 ]
 
 
@@ -121,16 +123,26 @@ def _status(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def version_shown(description: str | None) -> str:
+    """Return a version as people write it.
+
+    >>> version_shown("V5_4_0")
+    '5.4.0'
+    """
+    return (description or "-").removeprefix("V").replace("_", ".")
+
+
 def status_lines(broker: str, status: BrokerStatus) -> Iterator[str]:
     """Yield what ``status`` prints."""
-    yield f"Broker     {broker}, {status.version}"
+    yield f"Broker     {broker}, {version_shown(status.version)}"
     yield f"Started    {local_time(status.started_ms or None)}"
     yield f"Stored     {status.put_tps:,.1f} per second, {status.put_today:,} today"
     yield f"Delivered  {status.get_tps:,.1f} per second, {status.got_today:,} today"
     puts = {span: count for span, count in status.put_latency.items() if count}
     if puts:
         shown = ", ".join(f"{count:,} in {span}" for span, count in puts.items())
-        yield f"Puts       of the last minute: {shown}"
+        line = f"Puts       of the last minute: {shown}"
+        yield from textwrap.wrap(line, width(), subsequent_indent=" " * 11)
     waited = f", the first for {status.send_queue_wait_ms} ms" if status.send_queue else ""
     yield f"Waiting    {counted(status.send_queue, 'send')}{waited}"
     yield f"Behind     {status.dispatch_behind_bytes:,} bytes stored and not in queues yet"

@@ -18,6 +18,7 @@ from orbitmq.cli.operating.broker import (
     chosen_settings,
     config_lines,
     tell_missing_settings,
+    version_shown,
 )
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.admin.results import Broker, BrokerStatus, Cluster
@@ -152,7 +153,7 @@ def node_lines(nodes: list[Node]) -> Iterator[str]:
             f"{one.name}/{one.number}" if one.name else "-",
             one.role,
             one.address,
-            (one.version or "-").removeprefix("V").replace("_", "."),
+            version_shown(one.version),
             _number(one.put_tps),
             _number(one.get_tps),
             "-" if one.disk_used is None else f"{one.disk_used:.0%}",
