@@ -43,6 +43,23 @@ def test_errors_have_no_traceback(tmp_path: Path) -> None:
             ["topic", "create", "x", "--queues", "y"],
             "orbitmq: --queues is 'y'; it must be a number; see orbitmq topic create --help",
         ),
+        (
+            ["consume", "x", "--count", "y"],
+            "orbitmq: --count: 'y' is not a number of messages; see orbitmq consume --help",
+        ),
+        (
+            ["--nameserver=x", "topic", "list"],
+            "orbitmq: --nameserver goes behind the command: orbitmq topic … --nameserver; see ",
+        ),
+        (
+            ["-c", "file", "topic", "list"],
+            "orbitmq: -c goes behind the command: orbitmq topic … -c; see orbitmq topic --help",
+        ),
+        (["--jso"], "orbitmq: unrecognized arguments: --jso; see orbitmq --help"),
+        (
+            ["cluster", "nodes", "--every", "1"],
+            "orbitmq: unrecognized arguments: --every 1; see orbitmq cluster nodes --help",
+        ),
         (["up", "now"], "unrecognized arguments: now; see orbitmq up --help"),
         (["topc", "list"], "'topc' is no command of orbitmq; did you mean topic? See orbitmq"),
         (["topic", "list", "--nmeserver=x"], "--nmeserver=x; did you mean --nameserver? See"),
@@ -115,7 +132,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert finished.stderr == b"orbitmq: [Errno 28] No space left on device\n"
+    assert finished.stderr == b"orbitmq: input or output failed: No space left on device\n"
     assert finished.returncode == 2
 
 

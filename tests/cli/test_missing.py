@@ -85,3 +85,22 @@ def test_a_missing_cluster_is_not_called_a_topic(
     assert main(["topic", "create", "orders", "--on", "nowhere"]) == 2
     told = capsys.readouterr().err
     assert "no cluster, broker or topic is named nowhere" in told, nameserver
+
+
+@pytest.mark.usefixtures("nameserver")
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("group show bililng", "bililng; did you mean billing?"),
+        ("group progress x-9-z", "x-9-z; orbitmq group list shows those that exist"),
+        ("offset clone bililng billing", "bililng; did you mean billing?"),
+        ("offset clone billing x-9-z", "x-9-z; orbitmq group list shows those that exist"),
+    ],
+)
+def test_a_missing_group_comes_with_the_nearest(
+    line: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["group", "create", "billing"]) == 0
+    capsys.readouterr()
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err == f"orbitmq: no broker has group {advice}\n"

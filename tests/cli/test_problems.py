@@ -17,6 +17,17 @@ def test_an_error_is_one_line_with_its_notes(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == ("orbitmq: broker-a refused: no permission; broker-b: done\n")
 
 
+def test_an_error_of_the_system_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(PermissionError(13, "Permission denied", "orbitmq-demo"), as_json=False)
+    tell(OSError(28, "No space left on device"), as_json=False)
+    tell(TimeoutError("no answer"), as_json=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "orbitmq: orbitmq-demo: Permission denied",
+        "orbitmq: input or output failed: No space left on device",
+        "orbitmq: no answer",
+    ]
+
+
 def test_an_error_as_json_says_what_a_script_decides_by(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
 from orbitmq.cli.problems import FAILED, nearest, tell, tell_bug
-from orbitmq.errors import InvalidInput, NoRoute, OrbitError
+from orbitmq.errors import GroupNotFound, InvalidInput, NoRoute, OrbitError
 from orbitmq.version import VERSION
 
 __all__ = ["main", "parser"]
@@ -140,7 +140,8 @@ class _Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        raise _wrong_arguments(_NO_NUMBER.sub(r"\1 is \2; it must be a number", message), self.prog)
+        text = _NO_NUMBER.sub(r"\1 is \2; it must be a number", message)
+        raise _wrong_arguments(text.removeprefix("argument "), self.prog)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is no choice, with the nearest one; argparse lists all of them."""
@@ -158,8 +159,9 @@ class _Parser(argparse.ArgumentParser):
         """Return the error about words that no argument of this command takes."""
         option = words[0].partition("=")[0]
         options = self._option_string_actions if option.startswith("--") else ()
+        meant = nearest(option[2:], [one[2:] for one in options if one.startswith("--")])
         message = f"unrecognized arguments: {' '.join(words)}{hint}"
-        return _wrong_arguments(message, self.prog, nearest(option, options))
+        return _wrong_arguments(message, self.prog, meant and f"--{meant}")
 
 
 def _wrong_arguments(message: str, command: str, meant: str | None = None) -> InvalidInput:
@@ -196,6 +198,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     place of its own, if any.
     """
     named = next((word for word in given if not word.startswith("-")), "")
+    _check_order(given)
     parsed, rest = parser(named).parse_known_args(given)
     late = getattr(parsed, "late", None)
     words = rest[1:] if rest[:1] == ["--"] else rest
@@ -210,6 +213,19 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         raise innermost.unknown(rest, f"; {parsed.about_rest(parsed, rest)}" if is_word else "")
     others = parsed.instead(parsed) if hasattr(parsed, "instead") else None
     return parsed if others is None else _parse(others)
+
+
+def _check_order(given: Sequence[str]) -> None:
+    """Raise InvalidInput if an option of a command is before it: all that follows seems wrong."""
+    option = given[0].partition("=")[0] if given else ""
+    is_ours = option == "-h" or (
+        option.startswith("--")
+        and any(one.startswith(option) for one in ("--help", "--version", _DEBUG))
+    )
+    command = next((word for word in given if word in _COMMANDS), None)
+    if option.startswith("-") and not is_ours and command is not None:
+        message = f"{option} goes behind the command: orbitmq {command} … {option}"
+        raise _wrong_arguments(message, f"orbitmq {command}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -246,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: OrbitError, parsed: argparse.Namespace) -> None:
-    if isinstance(error, NoRoute) or isinstance(error.__cause__, NoRoute):
+    if isinstance(error, NoRoute | GroupNotFound) or isinstance(error.__cause__, NoRoute):
         # Imported when there is something to explain: a command needs no admin for that otherwise.
         import_module("orbitmq.cli.missing").explain(error, parsed)
 

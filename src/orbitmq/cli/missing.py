@@ -1,4 +1,4 @@
-"""A missing topic in words that fit the command; and a cluster without brokers.
+"""A missing topic or group in words that fit the command; and a cluster without brokers.
 
 A nameserver answers the same for a topic that was never made and for one whose brokers are gone, so
 it is asked what it has.
@@ -11,26 +11,52 @@ from typing import Final
 from orbitmq.cli.cluster import client_settings, on_a_loop
 from orbitmq.cli.problems import nearest, tell_missing
 from orbitmq.client.admin.admin import Admin
-from orbitmq.errors import NoRoute, OrbitError
+from orbitmq.errors import GroupNotFound, NoRoute, OrbitError
 from orbitmq.message.names import strip_namespace
 
 __all__ = ["explain", "tell_no_broker"]
 
 _MAKE: Final = frozenset(("send", "consume", "bench send", "topic probe"))
 """Commands whose user may want the topic to be made."""
+_GROUPS: Final = ("group", "source", "target")
+"""Arguments of commands that name a group."""
 
 
 def explain(error: OrbitError, arguments: argparse.Namespace) -> None:
-    """Have an error about a missing topic say what its nameserver has instead, and what to do.
+    """Have an error about a missing topic or group say what there is instead, and what to do.
 
     Other errors stay as they are, and so do all if the cluster doesn't answer.
     """
-    missing = error if isinstance(error, NoRoute) else error.__cause__
-    if not isinstance(missing, NoRoute) or not missing.is_missing:
-        return
     if not (hasattr(arguments, "nameserver") and hasattr(arguments, "set")):
         return  # a command with a cluster of its own
+    if isinstance(error, GroupNotFound):
+        _explain_group(error, arguments)
+        return
+    missing = error if isinstance(error, NoRoute) else error.__cause__
+    if isinstance(missing, NoRoute) and missing.is_missing:
+        _explain_topic(error, missing, arguments)
 
+
+def _explain_group(error: GroupNotFound, arguments: argparse.Namespace) -> None:
+    settings = client_settings(arguments, warns=False)
+    given = [getattr(arguments, name, None) for name in _GROUPS]
+    missing = next((one for one in given if one and str(error).endswith(f"group {one}")), None)
+    if missing is None:
+        return
+
+    async def ask() -> list[str]:
+        async with Admin(client=settings) as admin:
+            return list(await admin.groups())
+
+    try:
+        meant = nearest(missing, on_a_loop(ask()))
+    except OrbitError:
+        return
+    shows = "orbitmq group list shows those that exist"
+    error.args = (f"{error}; {shows if meant is None else f'did you mean {meant}?'}",)
+
+
+def _explain_topic(error: OrbitError, missing: NoRoute, arguments: argparse.Namespace) -> None:
     settings = client_settings(arguments, warns=False)
 
     async def ask() -> tuple[bool, list[str]]:

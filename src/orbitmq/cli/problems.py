@@ -7,6 +7,7 @@ stdout has results alone, so that what a script parses there is never an error::
 
 import difflib
 import json
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -95,7 +96,15 @@ def _text(error: Exception) -> str:
 
     A note that repeats the error, with the name of the broker, is left out.
     """
-    notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(str(error))]
+    text = _of_system(error) if isinstance(error, OSError) and error.strerror else str(error)
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.endswith(text)]
     if isinstance(error, NameserversFailed):
         notes.append(_NO_NAMESERVER)
-    return " ".join("; ".join([str(error), *notes]).split())
+    return " ".join("; ".join([text, *notes]).split())
+
+
+def _of_system(error: OSError) -> str:
+    """Return an error of the system in words: those of str() begin with its number."""
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return f"input or output failed: {error.strerror}"

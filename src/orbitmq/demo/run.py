@@ -272,7 +272,7 @@ def _show_what_is_left(home: Path, measured: Measured) -> None:
         say(f"{home / 'archive'}: Parquet by topic and day")
     store = home / "store" / "broker-a"
     say(f"{store}: the broker's files, in RocketMQ's format.")
-    say("To serve them again:")
+    say("To serve them again, and to read them from another terminal:")
     say("")
     for command in _commands_found(Path(sys.prefix), Path.cwd(), shutil.which("orbitmq")):
         say(f"  {command}")

@@ -56,6 +56,7 @@ def test_offsets_are_cloned(shop: Shop) -> None:
         ("offset show orders --group nobody", "no broker has group nobody"),
         ("offset show orders --time soon", "'soon' is not a time"),
         ("offset clone billing nobody", "no broker has group nobody"),
+        ("offset clone nobody billing", "no broker has group nobody"),
     ],
 )
 def test_errors_take_one_line(line: str, words: str, shop: Shop) -> None:

@@ -230,6 +230,12 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
     ("arguments", "words"),
     [
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
+        (["--nameserver-port", "-1"], "--nameserver-port is -1; it must be from 0 to 65535"),
+        (["--broker-port", "80000"], "--broker-port is 80000; it must be from 0 to 65535"),
+        (
+            ["--brokers", "3", "--broker-port", "65530"],
+            "--broker-port is 65530; it must be from 0 to 65515",
+        ),
         (["--topic", "orders:0"], "'orders:0' is not NAME:QUEUES with 1 to 1024 queues"),
         (["--topic", "or ders"], "topic 'or ders' holds ' '"),
         (["--quiet", "--log-level", "DEBUG"], "not allowed with argument"),

@@ -46,7 +46,7 @@ def add_command(commands: "Commands") -> None:
         "archive",
         "write what is new in topics or a store to Parquet files",
         examples=_EXAMPLES,
-        status="0 done, also if nothing was new, 1 there are\ngaps, 2 could not run.",
+        status="0 done, also if nothing was new, 1 there are gaps, 2 could not run.",
     )
     add_source(command)
     add_span(command)

@@ -43,8 +43,8 @@ def add_command(commands: "Commands") -> None:
         "replay",
         "send messages of an archive, a store or topics to a topic, each once",
         examples=_EXAMPLES,
-        status="0 done, also if nothing was left to send, 2\ncould not run, or not to the end: "
-        "run it again.",
+        status="0 done, also if nothing was left to send, 2 could not run, or not\n"
+        "to the end: run it again.",
     )
     add_source(command)
     command.add_argument("--archive", metavar="DIR", help="read an archive")

@@ -9,6 +9,7 @@ from math import isfinite
 from types import FrameType
 from typing import Final, NoReturn
 
+from orbitmq.cli.asking import described
 from orbitmq.errors import InvalidInput
 
 __all__ = ["add_arguments"]
@@ -20,15 +21,15 @@ _ORDERS: Final = 2_000  # nine seconds
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``orbitmq demo``."""
-    command.description = (
+    described(
+        command,
         "Start a broker in this process, send the orders of a small shop to it, consume them, "
         "stream them into Parquet with Spark while they arrive, compare the topic with the files, "
         "run the jobs trace, reconcile and archive, and write a report with charts. It takes about "
-        "a minute; without the extra spark it leaves out what Spark does, and takes ten seconds."
-    )
-    command.epilog = (
-        f"{_SECONDS} says for how many seconds orders are sent (9). Exit status: 0 nothing was "
-        "lost or doubled, 1 something was, 2 could not run."
+        "a minute; without the extra spark it leaves out what Spark does, and takes ten seconds. "
+        f"{_SECONDS} says for how many seconds orders are sent (9).",
+        examples=["demo", "demo --orders 500 --directory /tmp/shop"],
+        status="0 nothing was lost or doubled, 1 something was, 2 could not run",
     )
     command.add_argument(
         "--directory",

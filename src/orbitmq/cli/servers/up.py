@@ -49,6 +49,7 @@ log = logging.getLogger("orbitmq.cli")
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 _QUEUES: Final = 4  # as `orbitmq topic create`
+_PORT_MAX: Final = 65_535
 _PORTS_APART: Final = 10
 """A broker also listens on the port two below its own; tools expect replication on the next one."""
 
@@ -128,9 +129,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=_topic,
         help="create this topic on each broker, with 4 queues, unless it exists; may be repeated",
     )
-    command.add_argument(
-        "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
-    )
+    command.add_argument("--no-dashboard", action="store_true", help=argparse.SUPPRESS)
     add_ready_option(command)
     add_loss_option(command)
     add_server_options(command)
@@ -181,6 +180,9 @@ def _run(arguments: argparse.Namespace) -> int:
             f"--brokers is {arguments.brokers}; it must be from 1 to {_BROKERS_MAX}",
             field="brokers",
         )
+    _check_port("--nameserver-port", arguments.nameserver_port, _PORT_MAX)
+    most = _PORT_MAX - _PORTS_APART * (arguments.brokers - 1)
+    _check_port("--broker-port", arguments.broker_port, most)
     _check_keys(arguments)
     make = _in_one_process if single else _supervised
     return serve(
@@ -191,6 +193,11 @@ def _run(arguments: argparse.Namespace) -> int:
         lambda ready: ready.reload(),
         stop_at_eof=arguments.stop_at_eof,
     )
+
+
+def _check_port(option: str, port: int, most: int) -> None:
+    if not 0 <= port <= most:
+        raise InvalidInput(f"{option} is {port}; it must be from 0 to {most}", field=option)
 
 
 @asynccontextmanager

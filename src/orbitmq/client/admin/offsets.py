@@ -265,7 +265,7 @@ class OffsetAdmin(GroupAdmin):
         """Give a group the offsets of another one, in one topic or in all.
 
         Raises:
-            GroupNotFound: no broker has the target group.
+            GroupNotFound: no broker has one of the groups.
             NoRoute: no nameserver knows the topic.
             OrbitError: a broker refused or failed; the notes of the error list all brokers.
         """
@@ -275,7 +275,8 @@ class OffsetAdmin(GroupAdmin):
             topic=None if topic is None else self._wrapped(topic),
             offline=True,
         )
-        await self.group_config(target)  # a broker would create it
+        for group in (source, target):  # brokers copy nothing without a word, or create it
+            await self.group_config(group)
         brokers = await self._brokers_of_group(source, topic)
         await self._on_brokers(brokers, lambda address: self._ask(address, header))
 

@@ -314,7 +314,7 @@ class SendOrKeep:
         except (OutboxFull, StoreError, NotRunning) as refusal:
             if isinstance(error, SendHeldBack):
                 return refusal
-            error.add_note(f"The message could not be kept in the outbox either: {refusal}")
+            error.add_note(f"the message could not be kept in the outbox either: {refusal}")
             return error
         return SendKept(
             f"message {send_id} to {message.topic} is kept in {self._path} as number {number} and "
@@ -353,7 +353,7 @@ def _too_late(errors: Mapping[int, OrbitError]) -> dict[int, Awaitable[int] | Or
     """Return the errors of messages that came too late to be kept, each with a note."""
     for error in {id(one): one for one in errors.values() if _is_keepable(one)}.values():
         error.add_note(
-            "The message could not be kept in the outbox either: it was in flight when the "
+            "the message could not be kept in the outbox either: it was in flight when the "
             "producer was closed, and later ones of its sharding key may already be there"
         )
     return dict(errors)

@@ -381,7 +381,7 @@ class Sender:
         self.statistics.failed_with(error, len(prepared.messages))
         if isinstance(error, OrbitError) and not error.send_id:
             error.send_id = prepared.send_id
-            error.add_note(f"It ended send {prepared.send_id} to {prepared.topic}.")
+            error.add_note(f"it ended send {prepared.send_id} to {prepared.topic}")
 
     def check(self, message: Message, options: SendOptions) -> None:
         """Check what can be checked of a send before it has a route."""
