@@ -30,15 +30,15 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "archive": lambda: archive_page(ARCHIVED, "orders", "./archive"),
     "dead letters": lambda: dead_letters_page(DEAD, "billing"),
     "demo": lambda: demo_page(measured()),
-    "profile": lambda: profile_page(PROFILED, "orders"),
+    "profile": lambda: profile_page(PROFILED, "/directory" * 9),  # that of a store, say
     "reconcile": lambda: reconcile_page(
         reconciliation(some_minutes(2), [], [], late_ms=5), "orders"
     ),
     "trace": lambda: trace_page(TRACED, "traces"),
 }
 # Says in the title what the browser made of the page. A plot is drawn if each of its shapes has a
-# size; a text is readable if it is not smaller than 9 pixels. A section that scrolls has shadows at
-# its sides, which its ends, as they scroll along, cover.
+# size; a text is readable if it is not smaller than 9 pixels, and a number if it is in one line. A
+# section that scrolls has shadows at its sides, which its ends, as they scroll along, cover.
 PROBE: Final = """
 <script>addEventListener("load", () => {
   const plots = [...document.querySelectorAll("svg")];
@@ -54,6 +54,11 @@ PROBE: Final = """
       one.scrollWidth > one.clientWidth &&
       !getComputedStyle(one).backgroundAttachment.includes("local")).length,
     small: texts.filter(text => text.getBoundingClientRect().height < 9).length,
+    broken: [...document.querySelectorAll("td")].filter(cell => {
+      const text = document.createRange();
+      text.selectNodeContents(cell);
+      return getComputedStyle(cell).textAlign === "right" && text.getClientRects().length > 1;
+    }).length,
     requests: performance.getEntriesByType("resource").map(one => one.name),
   });
 });</script>
@@ -91,4 +96,5 @@ def test_a_page_in_a_browser(name: str, width: int, tmp_path: Path) -> None:
     assert seen.pop("plots") == seen["drawn"] > 0
     assert seen["wider"] <= 0
     assert (seen["small"], seen["requests"]) == (0, [])
+    assert seen["broken"] == 0, "a number goes on in the next line"
     assert seen["unmarked"] == 0, "what scrolls within its section looks cut off"

@@ -58,6 +58,7 @@ body {
 main { max-width: 800px; margin: 0 auto; padding: 32px 16px 48px; }
 h1 { font-size: 26px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em; }
 h2 { font-size: 17px; margin: 0 0 14px; }
+h1, h2 { overflow-wrap: anywhere; }
 header p { color: var(--soft); margin: 0 0 24px; max-width: 62ch; }
 section {
   overflow-x: auto;  /* a side with more has a shadow, which its end covers: it scrolls along */
@@ -70,8 +71,9 @@ section {
   border: 1px solid var(--line); border-radius: 10px;
   padding: 20px 24px; margin: 0 0 16px;
 }
-.tiles { display: flex; flex-wrap: wrap; gap: 16px 8px; }
-.tile { flex: 1 1 120px; }
+.tiles {
+  display: grid; gap: 16px 8px; grid-template-columns: repeat(auto-fit, minmax(120px, 1fr));
+}
 .tile b { display: block; font-size: 24px; line-height: 1.25; font-weight: 650; }
 .tile span { color: var(--soft); font-size: 13px; }
 .good b { color: var(--good); }
@@ -81,9 +83,14 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: 6px 0 6px 16px; border-bottom: 1px solid var(--line); }
 .left1 :is(th, td):nth-child(-n+1), .left2 :is(th, td):nth-child(-n+2),
 .left3 :is(th, td):nth-child(-n+3), .left4 :is(th, td):nth-child(-n+4),
-.left9 :is(th, td) { text-align: left; }
+.left5 :is(th, td):nth-child(-n+5), .left9 :is(th, td) { text-align: left; }
+.left1 td:nth-child(n+2), .left2 td:nth-child(n+3), .left3 td:nth-child(n+4),
+.left4 td:nth-child(n+5), .left5 td:nth-child(n+6) { white-space: nowrap; }  /* numbers */
 th:first-child, td:first-child { padding-left: 0; }
 td { overflow-wrap: anywhere; }
+.left4, .left5 { font-size: 13px; }
+:is(.left4, .left5) td { overflow-wrap: normal; }
+.left4 td:nth-child(4) { overflow-wrap: anywhere; }  /* a body, for one */
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 500; font-size: 13px; }
 .facts td { text-align: left; }
@@ -99,9 +106,8 @@ code { font: 0.92em ui-monospace, Menlo, Consolas, monospace; }
   section { padding: 16px; }
   table { font-size: 13px; }
   th, td { padding: 6px 0 6px 10px; }
-  td { overflow-wrap: normal; }
+  td, .left4 td:nth-child(4) { overflow-wrap: normal; }
   .facts td { overflow-wrap: anywhere; }
-  .left1 td:not(:first-child) { white-space: nowrap; }
   svg.chart { width: 640px; max-width: none; }
 }
 """
@@ -160,9 +166,10 @@ class Page:
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, facts: bool = False
 ) -> str:
-    """Return a table; the first ``left`` columns (up to 4, or all: 9) are aligned to the left.
+    """Return a table; the first ``left`` columns (up to 5, or all: 9) are aligned to the left.
 
-    ``facts`` is for rows of a name and a text.
+    Those behind them have numbers, which are never broken. ``facts`` is for rows of a name and a
+    text.
     """
     lines = [_row("th", heads)] if heads else []
     lines += [_row("td", row) for row in rows]

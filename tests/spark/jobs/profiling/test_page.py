@@ -31,6 +31,14 @@ def test_advice_is_shown_and_escaped() -> None:
     assert "<p>a &lt; b</p>" in page
 
 
+def test_small_rates_are_in_kib() -> None:
+    assert "MiB per second" in profile_page(FOUND, "orders")
+    slow = msgspec.structs.replace(FOUND, slots=(Slot(1_794_735_000_000, 40, 40_960),))
+    page = profile_page(slow, "orders")
+    assert "KiB per second" in page
+    assert ">40<" in page  # the top of its scale
+
+
 def test_no_messages_have_a_page_too() -> None:
     nothing = Profile(
         messages=0, bytes=0, first_ms=None, last_ms=None, slot_ms=1_000, slots=(), topics=()

@@ -1,6 +1,6 @@
 """The profile as a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,6 +10,7 @@ from orbitmq.spark.jobs.profiling.figures import Growth, HotKey, Profile, TopicP
 
 __all__ = ["profile_page"]
 
+_KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 _DAY_MS: Final = 86_400_000
 _TOPICS: Final = ("topic", "messages", "MiB", "median", "p99", "largest", "with key", "keys")
@@ -33,11 +34,7 @@ def profile_page(found: Profile, of: str) -> str:
                 labels,
                 [Series("messages", [slot.messages / each for slot in found.slots])],
             ),
-            columns(
-                "MiB per second",
-                labels,
-                [Series("MiB", [slot.bytes / each / _MIB for slot in found.slots])],
-            ),
+            _bytes_per_second(found, labels, each),
             note(f"A bar is {each:g} s. Times are UTC; sizes are those of bodies."),
         )
     page.section("Topics", table(_TOPICS, map(_topic_row, found.topics)))
@@ -58,6 +55,12 @@ def _introduction(found: Profile) -> str:
         return "No message was found."
     begin, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (found.first_ms, found.last_ms))
     return f"Messages stored from {begin:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC."
+
+
+def _bytes_per_second(found: Profile, labels: Sequence[str], each: float) -> str:
+    rates = [slot.bytes / each for slot in found.slots]
+    unit, size = ("MiB", _MIB) if max(rates) >= _MIB else ("KiB", _KIB)
+    return columns(f"{unit} per second", labels, [Series(unit, [rate / size for rate in rates])])
 
 
 def _tiles(found: Profile) -> Iterator[Tile]:

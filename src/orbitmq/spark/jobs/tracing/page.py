@@ -68,7 +68,7 @@ def trace_page(found: TraceFigures, of: str) -> str:
         )
     for heading, sends in (("Slowest sends", found.slow), ("Last failed sends", found.failed)):
         if sends:
-            page.section(heading, table(_SENDS, map(_send_row, sends), left=4))
+            page.section(heading, table(_SENDS, map(_send_row, sends), left=5))
     if found.transactions:
         ended = [(state, f"{count:,}") for state, count in found.transactions.items()]
         page.section("Ended transactions", table((), ended, facts=True))
