@@ -1,6 +1,8 @@
 """Reading queues without a group."""
 
 import asyncio
+import logging
+import re
 from contextlib import aclosing
 
 import pytest
@@ -14,6 +16,9 @@ from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import BrokerError
 from orbitmq.message.model import MessageQueue
+from orbitmq.testing.broker import BrokerUnderTest
+from orbitmq.testing.broker import start as start_broker
+from tests.interop.waiting import until_async
 
 
 async def read(tail: Tail) -> list[bytes]:
@@ -85,3 +90,35 @@ def test_queues_that_the_topic_gets_later_are_read(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("orbitmq.client.consumer.tail._LOOK_S", 0.01)
     asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_broker_that_is_away_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(broker: BrokerUnderTest) -> None:
+        core = await ClientCore.acquire(ClientSettings(nameserver=broker.nameserver))
+        start = dict.fromkeys(await readable_queues(core, "orders"), 0)
+        async with (
+            aclosing(Tail(core, start, topic="orders").batches()) as batches,
+            Producer("shop", nameserver=broker.nameserver) as producer,
+        ):
+            reading = asyncio.ensure_future(anext(batches))
+            with broker.unreachable():
+                await until_async(lambda: caplog.text.count("asked again") >= 20, what="tries")
+            await until_async(lambda: "answers again" in caplog.text, what="an answer")
+            await producer.send(Message("orders", b"new"))
+            assert [one.body for one in await reading] == [b"new"]
+        await core.release()
+
+    monkeypatch.setattr("orbitmq.client.consumer.tail._PAUSE_S", 0.01)
+    monkeypatch.setattr("orbitmq.client.consumer.tail._LOOK_S", 0.01)
+    monkeypatch.setattr("orbitmq.client.consumer.tail._TRIES", 1_000_000)
+    monkeypatch.setattr("orbitmq.client.consumer.tail._SUSPEND_MS", 200)
+    caplog.set_level(logging.DEBUG, "orbitmq.client")
+    with start_broker() as broker:
+        broker.create_topic("orders", queues=4)
+        asyncio.run(story(broker))
+    logged = [one for one in caplog.records if one.module == "tail"]
+    away, back = [one.getMessage() for one in logged if one.levelno >= logging.WARNING]
+    assert re.match("broker-a, queue [0-3], is asked again: ", away)
+    assert back == "broker-a answers again"

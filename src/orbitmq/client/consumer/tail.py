@@ -86,6 +86,7 @@ class Tail:
             timeout_ms=_TIMEOUT_MS,
             lite=True,
         )
+        self._silent: set[str] = set()  # brokers that don't answer, each of which is logged once
 
     def __repr__(self) -> str:
         return f"<Tail of {len(self._start)} queues>"
@@ -128,7 +129,7 @@ class Tail:
             try:
                 queues = await readable_queues(self._core, self._topic)
             except OrbitError as error:
-                log.warning("new queues of %s were not looked for: %s", self._topic, error)
+                log.debug("new queues of %s were not looked for: %s", self._topic, error)
                 continue
             for queue in queues:
                 if queue not in reads:
@@ -162,12 +163,26 @@ class Tail:
         tries_left = _TRIES
         while True:
             try:
-                return await self._pulls.pull(
+                pulled = await self._pulls.pull(
                     replace(queue, topic=topic), offset, subscription, hold=hold
                 )
             except OrbitError as error:
                 tries_left -= 1
                 if not tries_left or not error.retriable:
                     raise
-                log.warning("%s, queue %d: %s", queue.broker_name, queue.queue_id, error)
+                self._note_silence(queue, error)
                 await asyncio.sleep(_PAUSE_S)
+            else:
+                self._note_answer(queue)
+                return pulled
+
+    def _note_silence(self, queue: MessageQueue, error: OrbitError) -> None:
+        name = queue.broker_name
+        level = logging.DEBUG if name in self._silent else logging.WARNING
+        self._silent.add(name)
+        log.log(level, "%s, queue %d, is asked again: %s", name, queue.queue_id, error)
+
+    def _note_answer(self, queue: MessageQueue) -> None:
+        if queue.broker_name in self._silent:
+            self._silent.discard(queue.broker_name)
+            log.warning("%s answers again", queue.broker_name)
