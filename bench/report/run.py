@@ -140,13 +140,18 @@ def _rounded(value: object) -> object:
 
 
 def joined(parts: Sequence[Run]) -> Run:
-    """Return one run of several parts, of one kind; of a row in two parts the later one counts."""
+    """Return one run of several parts, of one kind; of a row in two parts the later one counts.
+
+    Its date says from when to when they were measured; the rest is that of the last part.
+    """
     kinds = {part.kind for part in parts}
     if len(kinds) != 1:
         raise ValueError(f"the parts are of different kinds: {', '.join(sorted(kinds))}")
     rows = {row.name: row for part in parts for row in part.rows}
+    first, last = parts[0].date, parts[-1].date
     return msgspec.structs.replace(
         parts[-1],
+        date=last if first == last else f"{first.removesuffix(' UTC')} to {last}",
         warm_ups=tuple(warm_up for part in parts for warm_up in part.warm_ups),
         rows=tuple(rows.values()),
     )

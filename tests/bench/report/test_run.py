@@ -44,6 +44,13 @@ def test_of_a_row_in_two_parts_the_later_one_counts() -> None:
     assert rows == (before.rows[0], *after.rows[1:])
 
 
+def test_a_run_in_parts_says_from_when_to_when_it_was_measured() -> None:
+    dates = ("2026-01-01 22:00 UTC", "2026-01-02 09:00 UTC")
+    parts = [msgspec.structs.replace(run_of(), date=date) for date in dates]
+    assert joined(parts).date == "2026-01-01 22:00 to 2026-01-02 09:00 UTC"
+    assert joined(parts[:1]).date == dates[0]
+
+
 def test_parts_of_different_kinds_are_refused() -> None:
     with pytest.raises(ValueError, match="full, quick"):
         joined([run_of(), msgspec.structs.replace(run_of(), kind="quick")])
