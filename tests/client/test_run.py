@@ -6,7 +6,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from orbitmq.client.life import Startable
+from orbitmq import blocking
+from orbitmq.client.consumer.push import Consumer
+from orbitmq.client.life import ClientState, Startable
 from orbitmq.client.run import run
 from orbitmq.errors import InvalidInput
 
@@ -64,3 +66,12 @@ def test_it_wants_async_clients() -> None:
         run()
     with pytest.raises(InvalidInput, match=r"got str; give it an async client such as orbitmq\.C"):
         run("consumer")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="got <blocking Consumer billing just created>; give"):
+        run(blocking.Consumer("billing", subscribe={"orders": "*"}))  # type: ignore[arg-type]
+
+
+def test_it_wants_consumers_with_a_handler() -> None:
+    consumer = Consumer("billing", nameserver="127.0.0.1:1", subscribe={"orders": "*"})
+    with pytest.raises(InvalidInput, match="consumer billing has no handler, so run"):
+        run(consumer)
+    assert consumer.state is ClientState.CREATED

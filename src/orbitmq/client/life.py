@@ -147,6 +147,9 @@ class Startable(ABC):
 
     # Checks
 
+    def _check_program(self) -> None:  # noqa: B027 - most do something
+        """Raise InvalidInput if it would do nothing as a program of its own."""
+
     def _check_running(self) -> None:
         """Raise NotRunning, WrongLoop or WrongProcess unless it can be used here and now."""
         if self._state is not ClientState.RUNNING:

@@ -33,18 +33,22 @@ def run(*clients: Startable) -> None:
     signal ends the program at once. Call it on the main thread, where no event loop runs.
 
     Raises:
-        InvalidInput: there is no client, or one is not a Producer, Consumer or PullConsumer.
+        InvalidInput: there is no client, or one is not a Producer, Consumer or PullConsumer; or a
+            consumer has no handler.
         OrbitError: a client can't be started; those that had started are closed.
     """
     if not clients:
         raise InvalidInput("give run() a consumer", field="clients")
     for client in clients:
         if not isinstance(client, Startable):
+            is_ours = type(client).__module__.startswith("orbitmq.")  # a blocking one
+            given = client if is_ours else type(client).__name__
             raise InvalidInput(
-                f"run() got {type(client).__name__}; give it an async client such as "
-                "orbitmq.Consumer, with functions or coroutines as its handlers",
+                f"run() got {given}; give it an async client such as orbitmq.Consumer, with "
+                "functions or coroutines as its handlers",
                 field="clients",
             )
+        client._check_program()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_run(clients))
 

@@ -196,6 +196,14 @@ class Consumer(Startable):
         """
         await self._close()
 
+    def _check_program(self) -> None:
+        if self._handler is None:
+            raise InvalidInput(
+                f"{self._name} has no handler, so run() would consume nothing; give it one with "
+                "@consumer.on_message",
+                field="on_message",
+            )
+
     def _leave_handler(self) -> bool:
         """Take no more messages if the calling thread runs the handler; return whether it does.
 
