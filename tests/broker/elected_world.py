@@ -184,10 +184,9 @@ class Group:
                 await self.clock.sleep(0.05)
 
     async def master(self) -> Node:
-        """Return the master, when there is one."""
+        """Return the master, when there is one; the one before may not have heard of it."""
         await self.until(lambda: any(node.leads for node in self.nodes))
-        (found,) = [node for node in self.nodes if node.leads]
-        return found
+        return max((node for node in self.nodes if node.leads), key=lambda one: one.epoch)
 
     async def ask(self, address: Address, header: Header, **more: object) -> Frame:
         return await self.client.request(address, header, **more)  # type: ignore[arg-type]
