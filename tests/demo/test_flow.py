@@ -27,12 +27,16 @@ class Progress:
 
 
 class Query:
-    """Writes everything that was sent so far, on each wait."""
+    """Writes everything that was sent so far, on each wait; each second wait ends in a trigger."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self.is_stopped = False
         self.recentProgress: list[Progress] = []
+
+    @property
+    def status(self) -> dict[str, bool]:
+        return {"isTriggerActive": len(self.recentProgress) % 2 == 0}
 
     def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
         assert timeout > 0
@@ -72,6 +76,15 @@ def test_all_events_are_sent_and_waited_for(producer: Producer) -> None:
     assert flow.written == producer.statistics.sent == len(happened)
     assert [flow.samples[0].sent, flow.samples[-1].sent] == [1, len(happened)]
     assert reported[-1].endswith(f"{len(happened)} sent {len(happened):>10,} in Parquet")
+
+
+def test_a_query_is_not_stopped_within_a_trigger(producer: Producer) -> None:
+    query = Query(producer)
+    flow = Flow(producer, cast("StreamingQuery", query), SystemClock(), report=lambda _line: None)
+    for waits in (1, 2):
+        query.awaitTermination(1)
+        flow.finish(0)
+        assert len(query.recentProgress) % 2 == 1, f"stopped within a trigger, after {waits}"
 
 
 def test_without_a_query_events_are_sent_all_the_same(producer: Producer) -> None:

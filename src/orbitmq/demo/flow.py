@@ -55,7 +55,7 @@ class Flow:
         if self._query is None:
             self._begin()
             return 0
-        self._await(1)
+        self._await(lambda: self.written > 0)
         took_ms = self._now_ms()
         if not self.written:
             raise OrbitError(f"the stream wrote nothing within {took_ms // 1000} s")
@@ -77,8 +77,8 @@ class Flow:
     def finish(self, rows: int) -> None:
         """Wait until ``rows`` rows are written, at most two minutes, and stop the query."""
         if self._query is not None:
-            self._await(rows, self._report_sometimes)
-            self._query.stop()
+            self._await(lambda: self.written >= rows, self._report_sometimes)
+            self._stop(self._query)
         self._report_now()
 
     @property
@@ -95,9 +95,16 @@ class Flow:
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms() - self._began_ms
 
-    def _await(self, rows: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def _stop(self, query: "StreamingQuery") -> None:
+        """Stop a query between two triggers: within one, Spark and its Python print tracebacks."""
+        self._await(lambda: not query.status["isTriggerActive"])
+        query.stop()
+
+    def _await(
+        self, is_done: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         deadline_ms = self._now_ms() + _WAIT_MS_MAX
-        while self.written < rows and self._now_ms() < deadline_ms:
+        while not is_done() and self._now_ms() < deadline_ms:
             self._watch_until(self._now_ms() + _TICK_MS)
             meanwhile()
 
