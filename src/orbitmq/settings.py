@@ -386,7 +386,8 @@ def _allowed(kind: inspect.Type) -> str:
         case inspect.BoolType():
             return "true or false"
         case inspect.EnumType(cls=names):
-            return f"one of {', '.join(str(one.value) for one in names)}"
+            words = (one.name if isinstance(one.value, int) else one.value for one in names)
+            return f"one of {', '.join(words)}"
         case inspect.IntType(ge=None, le=None):
             return "a whole number"
         case inspect.IntType(ge=low, le=high):

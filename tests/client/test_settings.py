@@ -169,6 +169,8 @@ def test_javas_switch_for_fault_tolerance_is_a_kind_of_it() -> None:
 def test_a_bad_property_is_named_with_its_place() -> None:
     with pytest.raises(InvalidSetting, match="--set: backPressureForAsyncSendNum"):
         build(ProducerSettings, from_arguments(["backPressureForAsyncSendNum=1"]), PRODUCER_NAMES)
+    with pytest.raises(InvalidSetting, match="'BROTLI' is not one of LZ4, ZSTD, ZLIB$"):
+        build(ProducerSettings, from_arguments(["compressType=BROTLI"]), PRODUCER_NAMES)
 
 
 @pytest.mark.parametrize("names", [CLIENT_NAMES, PRODUCER_NAMES])
