@@ -86,6 +86,18 @@ class TestOneMessage:
         assert base64.b64decode(stored["body_base64"]) == b"two\nlines\xff"
         assert stored["properties"]["colour"] == "blue"
 
+    @pytest.mark.parametrize("queue", ["broker-b/0", "broker-a/4"])
+    def test_a_queue_that_the_topic_lacks(
+        self, queue: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["topic", "create", "of-four", "--queues", "4"]) == 0
+        capsys.readouterr()
+        said = f"orbitmq: topic of-four has no queue {queue} to write to; name one as broker-a/0\n"
+        assert main(["send", "of-four", "x", "--queue", queue]) == 2
+        assert capsys.readouterr().err == said
+        lines = send_lines(b"1\n2\n", "of-four", "--queue", queue)
+        assert (lines.returncode, lines.stderr.decode()) == (2, said)
+
     def test_a_body_from_standard_input(self, capsys: pytest.CaptureFixture[str]) -> None:
         sent = send_lines(b"two\nlines", "from-input", "--file", "-", "--json")
         assert sent.returncode == 0

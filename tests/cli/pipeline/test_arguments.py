@@ -1,6 +1,7 @@
 """What all jobs share: their source, their range of times, and the reason of a failure."""
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from orbitmq.cli.pipeline.arguments import (
     add_job,
     add_source,
     add_span,
+    check_report,
     count,
     finish,
     quantity,
@@ -77,6 +79,25 @@ def test_what_is_no_quantity(text: str) -> None:
 
 def test_quantities() -> None:
     assert (quantity("0.5"), quantity("0"), count("20")) == (0.5, 0.0, 20)
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"  # root, who may write everywhere, is asked about it too
+    monkeypatch.setattr("os.access", lambda path, _mode: path != closed)
+    closed.mkdir()
+    for page, reason in (
+        (tmp_path, "is a directory; name a file in it"),
+        (tmp_path / "missing" / "page.html", f"create {tmp_path / 'missing'} first"),
+        (closed / "page.html", "permission denied"),
+    ):
+        given = argparse.Namespace(report=str(page))
+        with pytest.raises(InvalidInput, match=re.escape(f"--report {page} ")) as refused:
+            check_report(given)
+        assert str(refused.value).endswith(reason)
+    check_report(argparse.Namespace(report=str(tmp_path / "page.html")))
+    assert list(tmp_path.iterdir()) == [closed]
 
 
 def test_figures_are_printed_though_the_page_cannot_be_written(

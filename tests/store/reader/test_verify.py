@@ -113,7 +113,8 @@ def test_missing_queues(tmp_path: Path) -> None:
     shutil.rmtree(f"{directory}/consumequeue")
     damages = verified(directory).damages
     assert len(damages) == 8
-    assert damages[0].reason == "the log has messages 0 to 24, but the queue has no files"
+    reason = "the log has messages 0 to 24, but the queue has no files"
+    assert damages[0].reason.startswith(reason)
 
 
 def test_queues_of_a_deleted_topic_are_not_missed(tmp_path: Path) -> None:

@@ -192,6 +192,19 @@ class _To:
         self.producer = producer
         self._queue = queue
 
+    async def check(self) -> None:
+        """Refuse a queue that the topic lacks; the producer would wait for its broker to appear."""
+        if self._queue is None:
+            return
+        queues = await self.producer.queues(self._queue.topic, must_exist=False)
+        # Not the topics: with a namespace they differ.
+        if not any(queue_text(one) == queue_text(self._queue) for one in queues):
+            raise InvalidInput(
+                f"topic {self._queue.topic} has no queue {queue_text(self._queue)} to write to; "
+                f"name one as {queue_text(queues[0])}",
+                field="queue",
+            )
+
     async def send(self, message: Message) -> SendReceipt:
         """Send a message."""
         return await self.producer.send(message, queue=self._queue)
@@ -199,6 +212,7 @@ class _To:
 
 async def _send_one(to: _To, message: Message, *, as_json: bool) -> int:
     async with to.producer:
+        await to.check()
         receipt = await to.send(message)
     has_place = not (message.delay_level or message.delay or message.deliver_at)
     for line in [_json(receipt)] if as_json else receipt_lines(receipt, has_place=has_place):
@@ -216,6 +230,7 @@ async def _send_lines(to: _To, sample: Message, fd: int, *, as_json: bool) -> in
     parts = lines(fd, count_max=at_once, line_bytes_max=bytes_max)
     try:
         async with to.producer, aclosing(parts):
+            await to.check()
             async for part in parts:
                 receipts, failures = await _send_part(to, sample, part)
                 rate.add(len(receipts))

@@ -1,6 +1,7 @@
 """Arguments, session and output that the commands of ``orbitmq pipeline`` share."""
 
 import argparse
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -26,6 +27,7 @@ __all__ = [
     "add_report",
     "add_source",
     "add_span",
+    "check_report",
     "count",
     "finish",
     "nameserver_of",
@@ -149,12 +151,30 @@ def span_of(arguments: argparse.Namespace) -> "Span":
     )
 
 
+def check_report(arguments: argparse.Namespace) -> None:
+    """Refuse a page that can't be written, before the job takes its time."""
+    path: str | None = getattr(arguments, "report", None)
+    if path is None:
+        return
+    page = Path(path)
+    if page.is_dir():
+        raise InvalidInput(f"--report {path} is a directory; name a file in it", field="report")
+    if not page.parent.is_dir():
+        raise InvalidInput(
+            f"--report {path} can't be written: create {page.parent} first", field="report"
+        )
+    if not os.access(page if page.exists() else page.parent, os.W_OK):
+        raise InvalidInput(f"--report {path} can't be written: permission denied", field="report")
+
+
 @contextmanager
 def spark_session(arguments: argparse.Namespace) -> Iterator["SparkSession"]:
     """Start the session of a command, and stop it; Spark's errors become errors of ours.
 
-    A session that is there already is used, and goes on.
+    A session that is there already is used, and goes on. A ``--report`` that can't be written is
+    refused first.
     """
+    check_report(arguments)
     sessions = import_module("orbitmq.spark.sessions")
     failure: type[Exception] = import_module("pyspark.errors").PySparkException
     before = import_module("pyspark.sql").SparkSession.getActiveSession()

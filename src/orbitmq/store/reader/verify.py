@@ -166,7 +166,10 @@ class _Verification:
                     and not name.topic.startswith(LMQ_PREFIX)
                 ):
                     continue
-                reason = f"the log has messages {least} to {most - 1}, but the queue has no files"
+                reason = (
+                    f"the log has messages {least} to {most - 1}, but the queue has no files (as "
+                    "of a topic deleted and made again that got no message since)"
+                )
             elif most > high:
                 reason = f"the log has messages up to {most - 1}, but the queue ends at {high - 1}"
             elif least < low:
