@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     more_is_better: bool = False
     sizes: Sizes | None = None
     headline: bool = False
-    """Whether it is in the short table, whose first and worst of a group are in the README."""
+    """Whether it is in the short table, whose first of a group is in the README."""
 
     @property
     def note(self) -> str:
@@ -171,15 +171,15 @@ ROWS: Final = (
     _broker("sync", "SYNC_FLUSH, 64 waiting", 0.5, headline=True),
     _broker("pull", "pull of stored messages", 0.5, headline=True),
     _broker("long-poll", "send and long-poll delivery", 0.5, headline=True),
-    _broker("delay", "delay level, delivered, pulled", 0.5),
+    _broker("delay", "delay level, delivered, pulled", 0.5, headline=True),
     _broker("timer", "delivery time, delivered, pulled", 0.7),
-    _broker("transaction", "transaction, committed, pulled", 0.7),
+    _broker("transaction", "transaction, committed, pulled", 0.7, headline=True),
     *map(_commit, (1, 16, 256)),
     _client("1", "1 in flight", 0.7),
     _client("64", "64 in flight", 0.4, headline=True),
     _client("1024", "1,024 in flight", 0.7, headline=True),
     _client("batches", "4 batches of 16 in flight", 1.0),
-    _client("gathered", "1,024 in flight, batched by client", 1.0),
+    _client("gathered", "1,024 in flight, batched by client", 1.0, headline=True),
     _client("threads", "blocking, 16 threads", 0.7, headline=True),
     _client("consumer", "push consumer, stored messages", 0.5, headline=True),
     Row(

@@ -308,7 +308,8 @@ def _or_dash(value: float | None) -> str:
 def readme(run: Run, text: str) -> str:
     """Return the text of the README with new figures between the markers.
 
-    Each group with headlines has one line: its first headline, and the one with the worst ratio.
+    Each group with headlines has one line: its first headline, and of all its comparisons with
+    Java the worst.
 
     Raises:
         ValueError: the markers are missing.
@@ -316,7 +317,7 @@ def readme(run: Run, text: str) -> str:
     lines = [
         f"- **{subject}**, {_first_and_worst(run, found)}"
         for group, subject in _SUBJECTS.items()
-        if (found := [one for one in run.group(group) if one[0].headline])
+        if (found := [one for one in run.group(group) if one[0].against.startswith("Java")])
     ]
     met, aims = run.met()
     aims_met = f"{met} of {aims} aims are met, by pure Python on {_cores(run)}, {run.date}."
@@ -328,12 +329,12 @@ def _cores(run: Run) -> str:
 
 
 def _first_and_worst(run: Run, found: Sequence[tuple[Row, Result]]) -> str:
-    worst = found[0]
-    for one in found[1:]:
+    first = worst = next(one for one in found if one[0].headline)
+    for one in found:
         if one[0].is_worse(one[1].ratio.median, worst[1].ratio.median):
             worst = one
-    first = _headline(run, *found[0])
-    return first if worst is found[0] else f"{first}; at worst {_headline(run, *worst)}"
+    text = _headline(run, *first)
+    return text if worst is first else f"{text}; at worst {_headline(run, *worst)}"
 
 
 def _headline(run: Run, row: Row, result: Result) -> str:

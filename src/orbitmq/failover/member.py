@@ -103,10 +103,8 @@ class Member:
         self._lease = 0
         self._registered = 0  # the lease that this process is known to be alive by
         self._holds_until_ms = 0
-        self._vacant: tuple[int, int] = (
-            -1,
-            0,
-        )  # the revision of a state without master, since when
+        # The revision of a state without master, and since when it is seen.
+        self._vacant: tuple[int, int] = (-1, 0)
         self._closed_ports: asyncio.Queue[ClosedPort] = asyncio.Queue()
         self._said = ""
         self._is_away = False  # the consensus store does not answer
