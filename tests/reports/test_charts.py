@@ -1,5 +1,7 @@
 """Charts are well-formed, and their shapes match the values."""
 
+from xml.etree import ElementTree as ET
+
 import pytest
 
 from orbitmq.reports.charts import (
@@ -24,6 +26,15 @@ def test_bars_are_proportional_to_their_values() -> None:
     assert first == pytest.approx(2 * second, abs=0.1)
     assert float(out.get("height", "")) == pytest.approx(3 * second, abs=0.2)
     assert out.findtext("title") == "b: 600 out"
+
+
+def test_the_column_of_a_single_label_is_narrow_and_above_it() -> None:
+    chart = columns("rates", ["a"], [Series("in", [400])])
+    (bar,) = shapes(chart, "rect", "c0")
+    left, width = (float(bar.get(one, "")) for one in ("x", "width"))
+    assert width < 100
+    (label,) = (one for one in ET.fromstring(chart).iter("text") if one.text == "a")
+    assert left + width / 2 == pytest.approx(float(label.get("x", "")), abs=1)
 
 
 def test_the_grid_reaches_over_the_highest_bar() -> None:

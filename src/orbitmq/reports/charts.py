@@ -53,6 +53,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 34, 30
 _INNER: Final = _WIDTH - _LEFT - _RIGHT
 _HEIGHT: Final = 250
 _PLOT: Final = _HEIGHT - _TOP - _BOTTOM
+_COLUMN_WIDTH_MAX: Final = 96
+"""Of the columns of one label: a chart of a single day is no wall."""
 _PANEL_HEIGHT: Final = 210
 _ROW_HEIGHT: Final = 24
 _CELL_HEIGHT: Final = 15
@@ -86,10 +88,11 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series]) -> str:
     step, top = _scale(series)
     body = [*_legend(title, series), *_grid(step, top)]
     room = _INNER / max(1, len(labels))
-    width = room * 0.74 / len(series)
+    width = min(room * 0.74, _COLUMN_WIDTH_MAX) / len(series)
+    margin = (room - len(series) * (width + 1)) / 2
     for number, one in enumerate(series):
         for at, value in enumerate(one.values):
-            left = _LEFT + at * room + room * 0.12 + number * (width + 1)
+            left = _LEFT + at * room + margin + number * (width + 1)
             if value:
                 label = f"{labels[at]}: {_figure(value)} {one.name}"
                 body.append(_bar(left, width, value / top, number, label))
