@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from orbitmq.store.settings import FlushMode
-from orbitmq.testing.simulation.__main__ import main, told
+from orbitmq.testing.simulation.__main__ import line, main
 from orbitmq.testing.simulation.many import Coverage, judge_all
 from orbitmq.testing.simulation.plan import Plan, Replication
 from orbitmq.testing.simulation.run import simulate
@@ -35,7 +35,7 @@ print(simulate(int(sys.argv[1])).digest)
 @pytest.mark.parametrize("first", range(0, SEEDS, STEP))
 def test_no_seed_breaks_a_law(first: int) -> None:
     verdicts = list(judge_all(range(first, first + STEP), processes=PROCESSES))
-    assert [told(verdict) for verdict in verdicts if verdict.broken_laws] == []
+    assert [line(verdict) for verdict in verdicts if verdict.broken_laws] == []
     assert all(verdict.coverage.acknowledged for verdict in verdicts)
     assert sum(verdict.coverage.delivered for verdict in verdicts)
 

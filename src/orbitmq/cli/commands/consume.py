@@ -168,7 +168,7 @@ async def _consume(
 
 
 def _nothing(arguments: argparse.Namespace) -> str:
-    """Return what is told when the end was reached and nothing was printed."""
+    """Return what is said when the end was reached and nothing was printed."""
     topic, place = arguments.topic, arguments.start
     for option in ("tags", "sql", "key"):
         if (chosen := getattr(arguments, option)) is not None:

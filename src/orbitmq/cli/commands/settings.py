@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _missing(name: str, of: str, known: Collection[str]) -> str:
-    """Return what is told of a name that no setting has."""
+    """Return what is said of a name that no setting has."""
     text = f"a {of} has no setting {name}"
     if meant := nearest(name, known):
         return f"{text}; did you mean {meant}?"

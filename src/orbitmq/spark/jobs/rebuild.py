@@ -133,7 +133,7 @@ def rebuild(
         )
     finally:
         target.close()
-    return made.told(target.directory)
+    return made.result(target.directory)
 
 
 class _Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,8 +155,8 @@ class _Made(msgspec.Struct, frozen=True, kw_only=True):
         """Whether bytes follow the end of the log."""
         return any(damage.harmless for file in self.files for damage in file.damages)
 
-    def told(self, directory: str) -> Rebuilt:
-        """Return what the caller gets to know."""
+    def result(self, directory: str) -> Rebuilt:
+        """Return the job's result."""
         return Rebuilt(
             directory=directory,
             log_files=len(self.files),

@@ -122,7 +122,7 @@ class Location:
         """Write a new file whole; return False if it is there already.
 
         On a local file system, and on HDFS, exactly one of several writers succeeds. Elsewhere two
-        that write in the same moment may both be told that they did; see ``lock``.
+        that write in the same moment may both get the answer that they did; see ``lock``.
         """
         if self.size(name) is not None:
             return False

@@ -7,7 +7,7 @@
               abort(names)  ──▶ aborted, unless there is a decision
 
 ``ledger`` has the files, their states and laws; ``finishing`` what happens after a decision;
-``check_answers`` what brokers are told meanwhile. Spark commits in a process of its own, which may
+``check_answers`` the answers to checks meanwhile. Spark commits in a process of its own, which may
 die at any line of this; so may tasks. What they leave is finished by the next one: by a replay of
 the batch, which finds the decision and sends nothing, or by ``settle``.
 """

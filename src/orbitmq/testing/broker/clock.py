@@ -6,7 +6,7 @@ __all__ = ["MovedClock"]
 
 
 class MovedClock(SystemClock):
-    """The clock of the machine, ahead by what ``move`` was told.
+    """The clock of the machine, ahead by what ``move`` was given.
 
     Only the time of day moves: heartbeats, locks, held pulls and timeouts go by monotonic time,
     and clients that are connected don't expire.

@@ -13,7 +13,7 @@ from orbitmq.testing.simulation.many import Coverage, Verdict, judge_all
 from orbitmq.testing.simulation.plan import Plan
 from orbitmq.testing.simulation.run import simulate
 
-__all__ = ["main", "told"]
+__all__ = ["line", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,16 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         covered += verdict.coverage
         if verdict.broken_laws:
             broken += 1
-            print(told(verdict), flush=True)
+            print(line(verdict), flush=True)
     print(covered)
     print(f"{broken} seeds broke a law" if broken else "no law was broken")
     return int(broken > 0)
 
 
-def told(verdict: Verdict) -> str:
+def line(verdict: Verdict) -> str:
     """Return a seed's first broken law, how many more there are, and how to replay it.
 
-    >>> told(Verdict(7, ["lost: s0-001", "gap or repeat: queue 0"], Coverage()))
+    >>> line(Verdict(7, ["lost: s0-001", "gap or repeat: queue 0"], Coverage()))
     'seed 7: lost: s0-001 (and 1 more); replay: make simulate FIRST=7 SEEDS=1'
     """
     first, *more = verdict.broken_laws

@@ -103,8 +103,8 @@ def _cut(spark: SparkSession, stored: DataFrame, heads: Sequence[Head]) -> DataF
 
 def _matched(sent: DataFrame, copies: DataFrame, cut: DataFrame) -> DataFrame:
     place = ("broker", "queue_id", "queue_offset")
-    told = sent.withColumnsRenamed({name: f"said_{name}" for name in place})
-    both = told.join(copies, ["topic", "message_id"], "full_outer")
+    said = sent.withColumnsRenamed({name: f"said_{name}" for name in place})
+    both = said.join(copies, ["topic", "message_id"], "full_outer")
     heads = cut.select(
         "topic",
         F.col("broker").alias("said_broker"),
