@@ -179,7 +179,7 @@ MessageStoreConfig:
     maxChecksumRange replicasPerDiskPartition maxSlaveResendLength
   harmless: a replica takes the log as fast as it can write, and slows its master down else
     haFlowControlEnable maxHaTransferByteInSecond
-  harmless: a slave looks at offsets as its master does
+  harmless: a slave corrects no offsets of groups, as with false
     offsetCheckInSlave
   harmless: compacted topics are not supported
     compactionMappedFileSize compactionCqMappedFileSize compactionScheduleInternal

@@ -71,6 +71,12 @@ class Node:
         return inside is not None and inside.state.leadership is not None and self.holds
 
     @property
+    def serves_as_slave(self) -> bool:
+        """Whether it is a slave, and its inside is ready."""
+        inside = None if self.elected is None else self.elected._inside
+        return inside is not None and inside.state.is_slave
+
+    @property
     def holds(self) -> bool:
         return self.elected is not None and self.elected.member.holds()
 

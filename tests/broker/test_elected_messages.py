@@ -140,6 +140,46 @@ def test_a_master_that_comes_back_without_its_disk_takes_no_tables_from_others(
     run(story)
 
 
+def test_a_master_knows_the_topic_of_a_message_that_was_not_confirmed_here_yet() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2)
+        await group.send_many(first, "a", 1)
+        new = send_header("new", queue_id=2)
+        assert (await group.ask(first.address, new, body=b"first")).code == ResponseCode.SUCCESS
+        assert second.broker.state.topics.get("new") is None
+        first.kill()
+        await group.until(lambda: second.leads)
+        topic = second.broker.state.topics.get("new")
+        assert topic is not None
+        assert topic.read_queue_nums == 3
+        assert second.broker.state.store.lookup.max_offset("new", 2) == 1
+
+    run(story)
+
+
+def test_consumers_do_not_see_what_a_replaced_master_has_alone() -> None:
+    async def story(group: Group) -> None:
+        first, second = await group.start(2, "slaveTimeout=60000")
+        await group.send_many(first, "a")
+        second.host.carries = False
+        alone = asyncio.create_task(group.send(first, b"alone", timeout_ms=60_000))
+        await group.until(lambda: first.log_end > second.log_end)
+        first.client.is_cut = True
+        await group.until(lambda: second.holds)
+        first.client.is_cut = False  # it learns that it is replaced, and not by what
+        await alone
+        await group.until(lambda: first.serves_as_slave)
+        pull = pull_header(TOPIC, 0)
+        answer = await group.ask(first.address, pull)
+        assert answer.code == ResponseCode.SYSTEM_BUSY
+        assert "its master has to confirm, or to cut" in str(answer.remark)
+        second.heal()
+        await group.until(lambda: second.leads and second.in_sync == (1, 2))
+        assert await group.read(first) == group.acknowledged
+
+    run(story)
+
+
 def test_on_a_slave_consumers_see_what_is_confirmed() -> None:
     async def story(group: Group) -> None:
         first, second, third = await group.start(3)

@@ -85,6 +85,8 @@ class Replicas:
         """What copies the log, on a slave."""
         state.store.on_written = self._written
         state.follows = lambda: self.replica.follower.state is LinkState.TRANSFER
+        state.why_unreadable = self.why_unreadable
+        self._filed_end = 0  # of what a slave has filed at its start, confirmed or not
 
     def __repr__(self) -> str:
         return f"<Replicas {self.replica if self._state.is_slave else self.primary}>"
@@ -93,6 +95,15 @@ class Replicas:
     def epochs(self) -> EpochHistory:
         """The epochs of the log; empty without elections."""
         return EpochHistory() if self._epochs is None else self._epochs.history
+
+    def why_unreadable(self) -> str:
+        """Return why consumers are not served now, in a group with elections; empty if they are."""
+        if self._state.leadership is not None:
+            return self._state.leadership.why_unreadable()
+        if self._state.store.confirmed < self._filed_end:
+            return "this slave has messages that its master has to confirm, or to cut"
+        self._filed_end = 0
+        return ""
 
     def ha_port(self, broker_port: int) -> int:
         """Return the port that slaves connect to, as it is registered."""
@@ -174,7 +185,8 @@ class Replicas:
                 state.clock.monotonic_ms(),
             )
             store.confirmed_end = lambda: follower.confirmed
-            store.on_truncate = lambda _end: forget_timers(state.machine.disk, store.directory)
+            store.on_truncate = self._truncated
+            self._filed_end = store.log.end
             self.replica = self._new_replica(follower)
             self.replica.on_refused = self._refused
             return
@@ -201,6 +213,10 @@ class Replicas:
             clock=state.clock,
             network=state.machine.network,
         )
+
+    def _truncated(self, end: int) -> None:
+        self._filed_end = min(self._filed_end, end)
+        forget_timers(self._state.machine.disk, self._state.store.directory)
 
     def _refused(self, address: Address) -> None:
         """Report that a master is gone, once for each connection that there was to it."""

@@ -196,13 +196,19 @@ class Broker:
         await self.state.stop_saving_topics()
         try:
             if self._listeners:
-                await self.state.persistence.save_all()
+                await self._save()
         finally:
             try:
                 self.state.store.close()
             finally:
                 self.state.workers.close()
                 self._listeners.clear()
+
+    async def _save(self) -> None:
+        try:
+            self.state.store.dispatch_all()  # from which a slave learns topics
+        finally:
+            await self.state.persistence.save_all()
 
     async def __aenter__(self) -> Self:
         try:

@@ -87,6 +87,8 @@ class State:
         self.store = self._message_store(directory)
         self.follows: Callable[[], bool] = lambda: False
         """Whether this is a slave whose master is there."""
+        self.why_unreadable: Callable[[], str] = lambda: ""
+        """Why consumers are not served now; empty if they are."""
         self.acks = ReplicaAcks(lambda: settings.replication, lambda: self.store.log.end)
         """What replicas have, and which sends wait for them."""
         durability = self._durability()

@@ -140,9 +140,8 @@ def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
         members=state.members,
         filters=state.filters,
         own_host=endpoint.host,
+        why_unreadable=state.why_unreadable,
     )
-    if state.leadership is not None:
-        checks.why_unreadable = state.leadership.why_unreadable
     return PullHandlers(
         settings=state.settings,
         checks=checks,

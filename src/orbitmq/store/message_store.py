@@ -409,6 +409,15 @@ class MessageStore:
             is_sync = self.settings.flush_mode is FlushMode.SYNC
             self._dispatch_before(self.lasting_end if is_sync else self._confirmed_end())
 
+    def dispatch_all(self) -> None:
+        """Flush and dispatch pending messages, synchronously, confirmed or not.
+
+        Raise StoreError if the disk fails, or failed before.
+        """
+        if self._undispatched:
+            self._flusher.flush_all(self.log.end)
+            self._dispatch_before(self.log.end)
+
     def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
         """Call ``notify`` with True when all of the log before ``end`` is on disk.
 
@@ -456,12 +465,12 @@ class MessageStore:
         Pending messages are flushed first, synchronously: a message of the topic that became
         visible later would restore a queue with the old offsets.
         """
-        self._dispatch_all()
+        self.dispatch_all()
         self._removal.delete_topic(topic)
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
         """Delete all topics except ``kept``, system topics and light queues; return their names."""
-        self._dispatch_all()
+        self.dispatch_all()
         return self._removal.delete_unused_topics(kept)
 
     def delete_expired_queues(self) -> list[tuple[str, int]]:
@@ -469,7 +478,7 @@ class MessageStore:
 
         Their offsets start at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
         """
-        self._dispatch_all()
+        self.dispatch_all()
         return self._removal.delete_expired_queues()
 
     def now_ms(self) -> int:
@@ -709,12 +718,6 @@ class MessageStore:
         work.add_done_callback(
             lambda done: self._post(lambda: None if done.cancelled() else notify(done.exception()))
         )
-
-    def _dispatch_all(self) -> None:
-        """Flush and dispatch pending messages, synchronously, confirmed or not."""
-        if self._undispatched:
-            self._flusher.flush_all(self.log.end)
-            self._dispatch_before(self.log.end)
 
     def _drop_spoiled_index(self) -> None:
         if self.settings.index_enabled and not self.index.is_untouched():

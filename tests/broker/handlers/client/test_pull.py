@@ -9,6 +9,7 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.pulling.pull_checks import PullChecks
+from orbitmq.broker.settings import BrokerRole
 from orbitmq.clock import Clock
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import tags_code
@@ -245,6 +246,25 @@ def test_far_behind_a_replica_is_suggested_if_it_may_be_read() -> None:
     assert scene.now()[1].suggest_which_broker_id == 3
     scene.put("bills", count=MEMORY_BYTES // 100)  # the first message leaves what is in memory
     assert scene.now()[1].suggest_which_broker_id == 1
+
+
+@pytest.mark.parametrize("offset", [0, 9])
+def test_a_slave_sets_no_group_back_or_forward(offset: int) -> None:
+    scene = Scene(broker_role=BrokerRole.SLAVE, broker_id=1, slave_read_enable=True)
+    scene.put("orders", count=5)
+    queue = scene.store.queues.queue("orders", 0)
+    assert queue is not None
+    queue.min_offset = 2  # it has copied the last files of the log alone
+    assert scene.pull(queue_offset=offset) is None  # its master may have the message
+    scene.put("orders", count=1)
+    answer, header = scene.later()
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_NOT_FOUND, offset)
+
+
+def test_an_empty_slave_sets_no_group_back() -> None:
+    scene = Scene(broker_role=BrokerRole.SLAVE, broker_id=1, slave_read_enable=True)
+    answer, header = scene.now(queue_offset=9, sys_flag=SUBSCRIPTION)
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_NOT_FOUND, 9)
 
 
 def test_answers_have_the_flags_of_topic_and_group() -> None:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls
@@ -186,6 +188,8 @@ class PullHandlers:
             )
         else:
             result = self._select(pull, checked, alike)
+            if self._settings.broker.is_slave:
+                result = _uncorrected(result, pull.queue_offset)
         self._offsets.commit_pull(pull.consumer_group, topic, queue_id, result.next_offset)
         return result
 
@@ -335,6 +339,17 @@ def _cheap(record_filter: RecordFilter | None) -> RecordFilter | None:
     if record_filter is None or record_filter.terms > _HELD_TERMS_MAX:
         return None
     return record_filter
+
+
+def _uncorrected(result: GetMessageResult, offset: int) -> GetMessageResult:
+    """Return what a slave says of an offset that it lacks: no message yet, its master may have it.
+
+    A slave that is behind, or has just begun, would set groups back, or forward over messages.
+    Java's says to pull again at once (``offsetCheckInSlave``), and sets some back all the same.
+    """
+    if _code(result.status, offset) != ResponseCode.PULL_OFFSET_MOVED:
+        return result
+    return replace(result, status=GetMessageStatus.OFFSET_OVERFLOW_ONE, next_offset=offset)
 
 
 def _code(status: GetMessageStatus, queue_offset: int) -> int:
