@@ -25,16 +25,14 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from orbitmq.broker.server import Broker
-from orbitmq.message.scan import Scan, StopReason
 from orbitmq.randomness import Randomness
-from orbitmq.store.disk.durable import read_file
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.clocks import VirtualClock
 from orbitmq.testing.links import MemoryHost, MemoryNetwork
 from orbitmq.testing.simulation.elected_servers import ElectedServers, ElectingBroker
 from orbitmq.testing.simulation.histories import History
 from orbitmq.testing.simulation.plan import Plan
-from orbitmq.testing.simulation.servers import DIRECTORY, SimulatedBroker
+from orbitmq.testing.simulation.servers import SimulatedBroker
 from orbitmq.testing.simulation.troubles import CALLS_MAX, MIDWAY_S, CommonTroubles, Trouble
 
 __all__ = ["ElectedTroubles"]
@@ -129,14 +127,6 @@ class ElectedTroubles(CommonTroubles):
                 age += 1
             self._ages[broker] = broker.starts, age
             yield broker, age
-
-    def note_cut(self) -> None:
-        """Note the queues of which a broker cut messages, which consumers may have read there.
-
-        They can after it began again: it does not know then which of its messages are confirmed.
-        """
-        for broker in self._servers.all:
-            self._history.reused |= set(_queues_cut(broker))
 
     # Of the network
 
@@ -242,7 +232,6 @@ class ElectedTroubles(CommonTroubles):
                 await self._clock.sleep(1)
             else:
                 return
-            self.note_cut()
             broker.end(power=False)
             broker.replace_disk()
             await self._stay_down()
@@ -307,20 +296,3 @@ class ElectedTroubles(CommonTroubles):
             broker.end(power=power)
         if not await broker.run_again():
             self._history.faults.append(f"stuck: {broker.host.name} can't be started")
-
-
-def _queues_cut(broker: ElectingBroker) -> Iterator[int]:
-    """Yield the queues of the messages that a broker has cut, and saved."""
-    folder = f"{DIRECTORY}/cutlog"
-    if not broker.disk.exists(folder):
-        return
-    for name in broker.disk.list(folder):
-        data, at = read_file(broker.disk, f"{folder}/{name}") or b"", 0
-        while at < len(data):
-            scan = Scan(data, at)
-            for record in scan:
-                message = record.message()
-                if message.topic == "orders":
-                    yield message.queue_id
-            stop = scan.stop
-            at = stop.position + stop.detail if stop.reason is StopReason.BLANK else len(data)

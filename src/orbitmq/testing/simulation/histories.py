@@ -118,8 +118,8 @@ class History(msgspec.Struct):
 
     ``reused`` are queues of which readers may have seen messages that one broker had alone, which
     lost its disk or power, without being acknowledged: the next messages got their offsets. Where
-    ``elects`` says that the master is elected, they are those of which a broker cut messages, and
-    ``reigns`` has who was the master.
+    ``elects`` says that the master is elected, there are none, and ``reigns`` has who was the
+    master.
 
     ``faults`` are violations noted during the run, ``troubles`` the injected failures. ``digest``
     is a hash of every byte on the network and every call of the disks.

@@ -211,7 +211,6 @@ class _Simulation:
             self.history.read[puller.reader] = await task
         await self._settle()
         operator.cancel()
-        self._troubles.note_cut()
         for group in self._groups:
             await group.close()
         for caller in callers:

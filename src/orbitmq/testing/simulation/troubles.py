@@ -128,10 +128,6 @@ class CommonTroubles(ABC):
         if (master := self._all.leading) is not None:
             yield master, self.age
 
-    @abstractmethod
-    def note_cut(self) -> None:
-        """Note what brokers have cut from their logs."""
-
     def heal(self) -> None:
         """End what disks and clocks suffer from."""
         for broker in self._all.brokers:
@@ -277,9 +273,6 @@ class Troubles(CommonTroubles):
 
     async def settled(self) -> None:
         """Return at once: who is the master is no question."""
-
-    def note_cut(self) -> None:
-        """Note nothing: these logs are never cut."""
 
     async def replace_diverged(self) -> None:
         """Empty a slave that can't follow, as an operator does after a look at both logs."""
