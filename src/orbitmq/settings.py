@@ -29,7 +29,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -107,7 +106,7 @@ def read(path: str) -> list[Property]:
         InvalidSetting: the file is missing, or is not a property file in UTF-8.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise InvalidSetting(f"{path} can't be read: {error.strerror}", file=path) from error
@@ -131,7 +130,7 @@ def content(path: str, key: str) -> bytes:
         InvalidInput: the file can't be read.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             return file.read(_FILE_BYTES_MAX)
     except OSError as error:
         raise InvalidInput(f"{key}: {path} can't be read: {error.strerror}", field=key) from error

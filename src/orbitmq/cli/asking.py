@@ -3,16 +3,17 @@
 import argparse
 import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
 from orbitmq.cli.render import WIDTH, elided, local_time, table, width
-from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
 
 __all__ = [
     "QUEUES_MAX",
+    "LaterCommands",
     "Run",
     "add_command",
     "add_on",
@@ -26,7 +27,9 @@ __all__ = [
     "short_time",
 ]
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # servers have arguments, too, and need no admin
+    from orbitmq.client.admin.admin import Admin
+
     Family: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
@@ -39,14 +42,40 @@ _LEAST: Final = 9
 T = TypeVar("T")
 
 
-def ask(arguments: argparse.Namespace, work: Callable[[Admin], Awaitable[T]]) -> T:
+def ask(arguments: argparse.Namespace, work: "Callable[[Admin], Awaitable[T]]") -> T:
     """Run ``work`` with an admin of the cluster that the arguments name; return its result."""
+    kind: type[Admin] = import_module("orbitmq.client.admin.admin").Admin
 
     async def asked() -> T:
-        async with Admin(client=client_settings(arguments)) as admin:
+        async with kind(client=client_settings(arguments)) as admin:
             return await work(admin)
 
     return on_a_loop(asked())
+
+
+class LaterCommands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Commands beside what a parser does without one: they are added when they are looked at.
+
+    Most of a start is imports, and who runs a server needs none of theirs.
+    """
+
+    add: "Callable[[Family], None] | None" = None
+    """Adds them; set it once."""
+
+    @property
+    def choices(self) -> Any:
+        """The parsers of the commands by name, in a form that argparse knows."""
+        add, self.add = self.add, None
+        if add is not None:
+            add(self)
+        return self._name_parser_map
+
+    @choices.setter
+    def choices(self, _given: Any) -> None:
+        """Take what argparse gives at first, which is what it keeps anyway."""
+
+    def _get_subactions(self) -> Any:
+        return self.choices and super()._get_subactions()
 
 
 def family(command: argparse.ArgumentParser) -> "Family":

@@ -33,9 +33,8 @@ __all__ = [
 ]
 
 
-def add_broker_commands(command: argparse.ArgumentParser) -> None:
-    """Add the commands about running brokers; ``command`` itself runs one."""
-    commands = command.add_subparsers(metavar="COMMAND")
+def add_broker_commands(commands: "Family") -> None:
+    """Add the commands about running brokers."""
     add_command(
         commands,
         "list",

@@ -19,7 +19,7 @@ from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import KEYS, LiveSettings
 from orbitmq.cli.asking import QUEUES_MAX, described
 from orbitmq.cli.environment import of_server
-from orbitmq.cli.servers.broker import broker_name, warn_about_auto_create
+from orbitmq.cli.servers.broker_process import broker_name, warn_about_auto_create
 from orbitmq.cli.servers.log_output import level_of, log_arguments, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
