@@ -61,6 +61,8 @@ class RequestTimeout(NetworkError):
         timeout_ms: how long the answer was awaited; 0: the request never left.
     """
 
+    refresh_route = True  # a broker that fell silent may have been replaced
+
     def __init__(self, message: str, *, address: str = "", timeout_ms: int = 0) -> None:
         super().__init__(message, address=address)
         self.timeout_ms = timeout_ms

@@ -28,6 +28,7 @@ from orbitmq.errors import (
 )
 from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
+from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Outcome
 from orbitmq.net.listener import Listener
 from orbitmq.wire.codes import ResponseCode
@@ -42,7 +43,7 @@ from tests.client.post import (
     say_nothing,
     status,
 )
-from tests.client.scene import BROKER_B, NAMES, Scene, play, route
+from tests.client.scene import BROKER_A, BROKER_B, NAMES, Scene, play, route
 
 MESSAGE = Message("orders", b"paid", tags="paid")
 QUEUE = MessageQueue("orders", "broker-a", 1)
@@ -543,6 +544,48 @@ def test_a_failure_has_the_route_looked_up_again() -> None:
         assert scene.topics_asked()[before:] == ["orders"]
 
     play(story)
+
+
+def test_after_a_broker_fell_silent_the_next_send_finds_the_one_that_took_over() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        await producer.send(MESSAGE)
+        post.always["a"] = say_nothing
+        await scene.listen(BROKER_B, post.serve(BROKER_B))
+        move_broker_a(scene, BROKER_B)
+        await asyncio.sleep(5)
+        assert isinstance(await failed(producer.send(MESSAGE)), SendTimeout)
+        await asyncio.sleep(0.1)
+        assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
+        assert post.brokers == ["a", "a", "b"]
+
+    play(story)
+
+
+def test_after_a_oneway_send_met_no_broker_the_next_finds_the_one_that_took_over() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        move_broker_a(scene, BROKER_B)  # where nothing listens
+        producer = await open_producer(scene)
+        with pytest.raises(SendUnreachable):
+            await producer.send_oneway(MESSAGE)
+        move_broker_a(scene, BROKER_A)
+        await asyncio.sleep(5)
+        with pytest.raises(SendUnreachable):
+            await producer.send_oneway(MESSAGE)
+        await asyncio.sleep(0.1)
+        await producer.send_oneway(MESSAGE)
+        await asyncio.sleep(0.1)
+        assert post.brokers == ["a"]
+
+    play(story)
+
+
+def move_broker_a(scene: Scene, address: Address) -> None:
+    known = route("a", queues=1)
+    moved = replace(known.broker_datas[0], broker_addrs={0: str(address)})
+    scene.routes["orders"] = replace(known, broker_datas=(moved,))
 
 
 def test_a_cancelled_plain_send_gives_its_permit_back() -> None:

@@ -276,8 +276,12 @@ class Attempts:
             return step.receipt
         plan = self._plan(send)
         if isinstance(step, GiveUp):
+            if step.cause.refresh_route:  # the next send should not meet the same broker
+                self._refresh_route(send)
             raise self._failure(send, plan, step) from step.cause
-        self._note_retry(send, plan, step)
+        self._note_retry(send, plan)
+        if step.refresh_route:
+            self._refresh_route(send)
         send.retry, send.queue_target, send.answer, send.was_sent_away = step, None, None, False
         return None
 
@@ -387,6 +391,8 @@ class Attempts:
             raise
         except OrbitError as error:
             plan.failed(error, queue_target.queue, _ms(began), _ms(self._time()))
+            if error.refresh_route:
+                self._refresh_route(send)
             raise self._failure(send, plan, GiveUp(error, timed_out=False)) from error
         send.queue = queue_target.queue
 
@@ -405,7 +411,7 @@ class Attempts:
 
     # The end
 
-    def _note_retry(self, send: PendingSend, plan: RetryPlan, step: Again) -> None:
+    def _note_retry(self, send: PendingSend, plan: RetryPlan) -> None:
         self._statistics.retried()
         is_news = len(plan.attempts) == 1 or not plan.attempts[-1].equals(plan.attempts[-2])
         log.log(
@@ -416,10 +422,11 @@ class Attempts:
             len(plan.attempts),
             plan.attempts[-1],
         )
-        if step.refresh_route:
-            topic_target = self._targets.ready(send.prepared.topic)
-            if topic_target is not None:
-                self._core.routes.invalidate(topic_target.route.topic)
+
+    def _refresh_route(self, send: PendingSend) -> None:
+        topic_target = self._targets.ready(send.prepared.topic)
+        if topic_target is not None:
+            self._core.routes.invalidate(topic_target.route.topic)
 
     def _failure(self, send: PendingSend, plan: RetryPlan, step: GiveUp) -> SendFailed:
         if step.timed_out:
