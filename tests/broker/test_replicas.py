@@ -135,6 +135,27 @@ def test_a_slave_finds_its_master_copies_it_and_shows_in_routes_and_status() -> 
     run(scene)
 
 
+def test_a_slave_that_finds_no_master_says_once_under_which_name_it_looks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(group: Group) -> None:
+        master = await group.start(MASTER)
+        slave = await group.start(SLAVE, "brokerName=broker-aa")
+        await group.clock.sleep(300)
+        (line,) = [line for line in caplog.messages if "no master is known" in line]
+        assert "brokerName=broker-aa in brokerClusterName=DefaultCluster" in line
+        caplog.clear()
+        await slave.close()
+        slave = await group.start(SLAVE)
+        await group.until(lambda: same_log(master, slave))
+        await group.clock.sleep(300)
+        assert "no master is known" not in caplog.text
+        await slave.close()
+        await master.close()
+
+    run(scene)
+
+
 def test_what_a_sync_master_acknowledges_is_on_the_slave() -> None:
     async def scene(group: Group) -> None:
         master, slave = await group.start(MASTER), await group.start(SLAVE)

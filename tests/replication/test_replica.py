@@ -1,6 +1,7 @@
 """The connection of a replica: it is kept up, and follows where the master goes."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -64,7 +65,9 @@ def test_it_is_noted_at_once_when_nothing_listens_any_more_and_soon_when_somethi
     play(scene, filled())
 
 
-def test_a_port_that_ends_each_connection_is_tried_three_times_a_second() -> None:
+def test_a_port_that_ends_each_connection_is_tried_three_times_a_second_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Closing(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             tries.append(transport)
@@ -84,7 +87,37 @@ def test_a_port_that_ends_each_connection_is_tried_three_times_a_second() -> Non
         await asyncio.gather(task, return_exceptions=True)
         await port.close()
 
-    play(scene, filled())
+    with caplog.at_level(logging.INFO, logger="orbitmq.replication"):
+        play(scene, filled())
+    (line,) = caplog.messages
+    assert f"the primary {HERE} is not followed: it ended the connection before" in line
+    assert "haListenPort" in line
+
+
+def test_a_port_that_says_nothing_is_logged_once_and_followed_once_it_speaks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(world: Scene) -> None:
+        await world.primary.close()
+        port = await world.network.listen(
+            asyncio.Protocol, HERE, tls=None, mode=TlsMode.DISABLED, handshake_timeout_ms=1_000
+        )
+        task = asyncio.create_task(world.replica(a_store(replica=True)).run())
+        await world.clock.sleep(120)
+        await port.close()
+        await world.primary.start(HERE)
+        await world.go_on(60)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with caplog.at_level(logging.INFO, logger="orbitmq.replication"):
+        play(scene, filled())
+    silent, *others = [line for line in caplog.messages if line.count("primary")]
+    assert f"the primary {HERE} is not followed: it is silent" in silent
+    assert [line for line in others if "silent" in line] == []
+    assert [line for line in others if "following the primary" in line] == [
+        f"following the primary {HERE} from offset 0 on"
+    ]
 
 
 def test_an_address_that_was_set_stays() -> None:

@@ -59,6 +59,9 @@ _WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)
 _BEHIND: Final = 1
 """The port for slaves, counted from the broker's, unless a setting says which."""
 
+_MISSED_S: Final = 40.0
+"""A slave that starts before its master learns where it is when it registers again, after 30 s."""
+
 
 class Replicas:
     """Starts and stops what the role of a broker needs; ``role`` is that by elections."""
@@ -127,6 +130,8 @@ class Replicas:
                 asyncio.create_task(self.replica.run()),
                 asyncio.create_task(self.sync.run()),
             ]
+            if self._role is None:
+                self._tasks.append(asyncio.create_task(self._miss_the_master()))
             return
         settings, broker = self._state.settings.replication, self._state.settings.broker
         any_port = not broker.listen_port and not settings.listen_port
@@ -143,6 +148,19 @@ class Replicas:
                     field="listen_port",
                 ) from error
             log.warning("can't listen on %s (%s); slaves can't follow this broker", wanted, error)
+
+    async def _miss_the_master(self) -> None:
+        """Log it if no master to follow is known after a while: it may never be."""
+        await asyncio.sleep(_MISSED_S)
+        if self.replica.address is None:
+            broker = self._state.settings.broker
+            log.warning(
+                "no master is known, so nothing is copied: the nameservers (namesrvAddr=%s) name "
+                "none with brokerName=%s in brokerClusterName=%s, and haMasterAddress is not set",
+                broker.namesrv_addr,
+                broker.broker_name,
+                broker.broker_cluster_name,
+            )
 
     def _arrived(self, then: Arrival) -> Arrival:
         """Return what a slave does with new messages.

@@ -154,7 +154,7 @@ class Broker:
         self._jobs.start()
         await self._register()
         log.info(
-            "broker %s of %s listens on %s and is registered as %s",
+            "broker %s of %s listens on %s; its address for clients is %s",
             self.settings.broker.broker_name,
             self.settings.broker.broker_cluster_name,
             self.address,

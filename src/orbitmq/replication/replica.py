@@ -5,6 +5,9 @@
     no address ─▶ wait ─▶ connect ─▶ follow ─┬─ ended, silent, disk full ─▶ connect again
                                              └─ logs diverged ─▶ long pause, the error stays visible
 
+It counts as followed once it has sent something: a port that only takes connections, or ends them,
+may be another server's, and is logged once.
+
 After a connection the next one follows in a moment, but no more than three in a second. While a
 host refuses them, since nothing listens there, it tries more often.
 """
@@ -14,10 +17,17 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from typing import Final, cast
 
 from orbitmq.clock import Clock
-from orbitmq.errors import LogsDiverged, OrbitError, RemoteProtocolError
+from orbitmq.errors import (
+    ConnectionClosed,
+    LogsDiverged,
+    NetworkError,
+    OrbitError,
+    RemoteProtocolError,
+)
 from orbitmq.message.buffer import Buffer
 from orbitmq.net.address import Address
 from orbitmq.net.transport.network import Network
@@ -141,9 +151,8 @@ class Replica:
                 self.on_refused(address)
                 return _REFUSED_PAUSE_S
             return _PAUSE_S
-        log.info("following the primary %s from offset %d on", address, self._store.log.end)
+        link.on_followed = partial(self._followed, self._store.log.end)
         self._link, before = link, self.failure
-        self.failure = None
         while not link.closed.is_set():
             try:
                 async with asyncio.timeout(_TICK_S):
@@ -158,11 +167,14 @@ class Replica:
             log.warning("the connection to the primary %s ended", address)
         elif str(self.failure) != str(before):
             # A broken stream is asked for again; the others need somebody to look.
-            level = (
-                logging.WARNING if isinstance(self.failure, RemoteProtocolError) else logging.ERROR
-            )
+            passes = isinstance(self.failure, RemoteProtocolError | NetworkError)
+            level = logging.WARNING if passes else logging.ERROR
             log.log(level, "the primary %s is not followed: %s", address, self.failure)
         return _LONG_PAUSE_S if isinstance(self.failure, LogsDiverged) else self._pause_s()
+
+    def _followed(self, offset: int) -> None:
+        log.info("following the primary %s from offset %d on", self._address, offset)
+        self.failure = None
 
     def _pause_s(self) -> float:
         """Return how long to wait after a connection."""
@@ -185,7 +197,10 @@ class _PrimaryLink(asyncio.Protocol):
         self._clock = clock
         self._primary = primary
         self._transport: asyncio.Transport | None = None
+        self._was_ended = False
         self.closed = asyncio.Event()
+        self.on_followed: Callable[[], None] = lambda: None
+        """Called when the first bytes of the stream were taken."""
         self.failure: OrbitError | None = None
         self.heard_at_ms = 0
         self.said_at_ms = 0
@@ -198,12 +213,19 @@ class _PrimaryLink(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._follower.disconnected()
+        if not self._was_ended and not self.heard_at_ms:
+            self.failure = ConnectionClosed(
+                "it ended the connection before it sent anything, as a port does that is not the "
+                "haListenPort of a master"
+            )
         self.closed.set()
 
     def data_received(self, data: Buffer) -> None:
         if not self.closed.is_set() and self.failure is None:
-            self.heard_at_ms = self._clock.now_ms()
+            is_first, self.heard_at_ms = not self.heard_at_ms, self._clock.now_ms()
             self._guarded(lambda: self._take(data))
+            if is_first and self.failure is None:
+                self.on_followed()
 
     def _take(self, data: Buffer) -> None:
         before = self._store.log.end
@@ -218,12 +240,13 @@ class _PrimaryLink(asyncio.Protocol):
 
     def tick(self) -> None:
         if self._follower.is_silent(self._clock.monotonic_ms()):
-            log.warning("the primary is silent, the connection is closed")
+            self.failure = ConnectionClosed("it is silent, so the connection is closed")
             self.end()
         else:
             self._report()
 
     def end(self) -> None:
+        self._was_ended = True
         if self._transport is not None:
             self._transport.abort()
 
