@@ -318,3 +318,28 @@ def test_a_group_on_an_etcd_with_tls_and_users_goes_on_in_its_epoch_when_tokens_
             logged = other.kill()
             assert PASSWORD not in logged
             other.start()
+
+
+def test_the_doctor_sees_a_broker_that_is_gone_and_an_etcd_that_is_away(
+    etcd: Etcd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def doctor(status: int) -> str:
+        capsys.readouterr()
+        assert main(["doctor", "--nameserver", str(group.nameserver.address)]) == status
+        return " ".join(capsys.readouterr().out.split())
+
+    with a_group(tmp_path, etcd) as group:
+        master = group.master()
+        until_accepted(master, "seen")
+        group.both_in_sync()
+        assert "slaves, elections" in doctor(0)
+        other = group.other_than(master)
+        other.stop()
+        until(lambda: group.in_sync() == [str(master.address)], what="it is not in sync any more")
+        assert f"({other.address}) is gone: it can't become the master" in doctor(0)
+        other.start()
+        etcd.kill()
+        try:
+            assert f"the group {NAME} can't be read" in doctor(1)
+        finally:
+            etcd.start()

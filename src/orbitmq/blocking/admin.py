@@ -146,6 +146,7 @@ class Admin(Startable[admin.Admin]):
     broker_progress = blocking(admin.Admin.broker_progress)
     controller_metadata = blocking(admin.Admin.controller_metadata)
     sync_state = blocking(admin.Admin.sync_state)
+    replication = blocking(admin.Admin.replication)
     broker_epochs = blocking(admin.Admin.broker_epochs)
     elect_master = blocking(admin.Admin.elect_master)
     clean_broker_metadata = blocking(admin.Admin.clean_broker_metadata)

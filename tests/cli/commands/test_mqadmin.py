@@ -40,6 +40,7 @@ from orbitmq.errors import InvalidInput
         ("updateBrokerConfig -c C -k a -v b=c", "broker config set --on=C a=b=c"),
         ("topicList -h", "topic list --help"),
         ("getSyncStateSet -a h:1 -b a -c C", "broker in-sync h:1 a"),
+        ("haStatus -b h:1", "broker replicas h:1"),
         ("getBrokerEpoch -c C", "broker epochs --cluster=C"),
         ("electMaster -a h:1 -b 2 -bn a -c C", "broker elect h:1 C a 2"),
         (

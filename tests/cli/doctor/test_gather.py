@@ -12,6 +12,7 @@ from orbitmq.blocking import Admin, Consumer, Producer
 from orbitmq.cli.doctor.command import diagnosed
 from orbitmq.cli.doctor.findings import Finding, Level
 from orbitmq.cli.doctor.gather import gather, skew_ms
+from orbitmq.cli.main import main
 from orbitmq.client.settings import ClientSettings
 from orbitmq.clock import SystemClock
 from orbitmq.embedded import start
@@ -128,6 +129,17 @@ def test_a_broker_without_a_permission(permission: str, what: str) -> None:
         assert [(one.check, f"may not be {what}" in one.says) for one in found] == [
             ("broker permissions", True)
         ]
+
+
+def test_a_sync_master_without_the_slave_that_it_waits_for() -> None:
+    with start(settings=STRICT | {"brokerRole": "SYNC_MASTER"}) as cluster:
+        (one,) = findings(cluster.nameserver)
+        assert (one.check, one.level) == ("slaves", Level.PROBLEM)
+        assert one.run is not None
+        change = one.run.split()
+        assert change[:5] == ["orbitmq", "broker", "config", "set", "inSyncReplicas=1"]
+        assert main([*change[1:], "--nameserver", cluster.nameserver]) == 0
+        assert findings(cluster.nameserver) == []
 
 
 def test_a_topic_that_is_not_there() -> None:

@@ -82,6 +82,15 @@ def test_counters_and_progress_of_a_broker() -> None:
     with_cluster(story, brokers=1)
 
 
+def test_a_master_says_which_slaves_it_has() -> None:
+    async def story(admin: Admin) -> None:
+        state = await admin.replication("broker-a")
+        assert state.master
+        assert (state.ha_connection_info, state.in_sync_slave_nums) == ((), 0)
+
+    with_cluster(story, brokers=1)
+
+
 def test_a_broker_without_elections_is_no_controller() -> None:
     async def story(admin: Admin) -> None:
         (cluster,) = await admin.clusters()

@@ -581,6 +581,13 @@ _TABLE: Final = (
         _nothing,
         _letters("b"),
     ),
+    Like(
+        "haStatus",
+        "broker replicas",
+        (Flag("b", "brokerAddr"), _NOT_BY_CLUSTER, _EVERY),
+        _nothing,
+        _letters("b"),
+    ),
     Like("getControllerMetaData", "broker controller", (_AT,), _nothing, _letters("a")),
     Like(
         "getSyncStateSet",

@@ -91,12 +91,16 @@ def check_registration(facts: Facts) -> Iterator[Finding]:
 def check_masters(facts: Facts) -> Iterator[Finding]:
     """Check that each broker name has a master."""
     names = dict.fromkeys(one.broker.name for one in facts.brokers)
+    elected = {one.name for one in facts.elections}
     for name in names:
         if not any(one.broker.is_master for one in facts.brokers if one.broker.name == name):
             yield problem(
                 "masters",
                 f"{name} has no master: nothing can be sent to it, and offsets can't be committed.",
-                "Start its broker with brokerId=0.",
+                "Its brokers elect one: see what is said of elections."
+                if name in elected
+                else "Start its broker with brokerId=0. If that is lost, promote a slave: stop it, "
+                "and start it with brokerRole=ASYNC_MASTER and brokerId=0.",
             )
 
 

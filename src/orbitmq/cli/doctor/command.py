@@ -15,7 +15,7 @@ from orbitmq.cli.cluster import (
     on_a_loop,
     print_found,
 )
-from orbitmq.cli.doctor import cluster_checks, topic_checks
+from orbitmq.cli.doctor import cluster_checks, replica_checks, topic_checks
 from orbitmq.cli.doctor.facts import Facts
 from orbitmq.cli.doctor.findings import Finding, Level, finding_lines
 from orbitmq.cli.doctor.gather import gather
@@ -35,6 +35,8 @@ class Needs(Enum):
     BROKER = auto()
     ANSWER = auto()
     """Of a broker."""
+    ELECTION = auto()
+    """A group that elects its master."""
     TOPIC = auto()
     EXISTING_TOPIC = auto()
     GROUP = auto()
@@ -50,6 +52,8 @@ class Needs(Enum):
                 return has_brokers
             case Needs.ANSWER:
                 return any(one.status is not None for one in facts.brokers)
+            case Needs.ELECTION:
+                return bool(facts.elections)
             case Needs.TOPIC:
                 return has_brokers and topic is not None
             case Needs.EXISTING_TOPIC:
@@ -84,6 +88,8 @@ CHECKS: Final = (
     Check("disks", cluster_checks.check_disks, Needs.ANSWER),
     Check("load", cluster_checks.check_load, Needs.ANSWER),
     Check("put latency", cluster_checks.check_put_latency, Needs.ANSWER),
+    Check("slaves", replica_checks.check_slaves, Needs.ANSWER),
+    Check("elections", replica_checks.check_elections, Needs.ELECTION),
     Check("route", topic_checks.check_route, Needs.TOPIC),
     Check("topic permissions", topic_checks.check_topic_permissions, Needs.EXISTING_TOPIC),
     Check("queues", topic_checks.check_queues, Needs.EXISTING_TOPIC),
@@ -100,9 +106,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     described(
         command,
         "Say what is wrong with a cluster, and what to do: nameservers, advertised addresses, "
-        "ports, TLS, credentials, clocks, permissions, disks, latencies; with --topic and --group "
-        "also route, queues, members, subscriptions, lag, dead letters. Nothing is changed. A "
-        "PROBLEM does not work; a RISK works, and will hurt one day.",
+        "ports, TLS, credentials, clocks, permissions, disks, latencies, slaves, elections; with "
+        "--topic and --group also route, queues, members, subscriptions, lag, dead letters. "
+        "Nothing is changed. A PROBLEM does not work; a RISK works, and will hurt one day.",
         examples=[
             "doctor --nameserver 10.0.0.1:9876",
             "doctor --nameserver 10.0.0.1:9876 --topic orders --group billing",

@@ -8,14 +8,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orbitmq.client.admin.consumers import ConsumerConnections
-from orbitmq.client.admin.results import Broker, BrokerStatus, GroupProgress
+from orbitmq.client.admin.results import (
+    Broker,
+    BrokerStatus,
+    GroupProgress,
+    HARuntimeInfo,
+    ReplicasInfo,
+)
 
 if TYPE_CHECKING:
     from orbitmq.wire.bodies.group import SubscriptionGroupConfig
     from orbitmq.wire.bodies.route import TopicRouteData
     from orbitmq.wire.bodies.topic import TopicConfig
 
-__all__ = ["BrokerFacts", "Facts", "GroupFacts", "NameserverFacts", "TopicFacts"]
+__all__ = [
+    "BrokerFacts",
+    "ElectionFacts",
+    "Facts",
+    "GroupFacts",
+    "NameserverFacts",
+    "TopicFacts",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +55,7 @@ class BrokerFacts:
         status: its state.
         config: its settings, under Java's names.
         skew_ms: how far its clock is ahead of ours, at least; 0 if they may agree.
+        replication: what it says of its slaves, or of its master; None if it does not.
     """
 
     broker: Broker
@@ -53,6 +67,28 @@ class BrokerFacts:
     status: BrokerStatus | None = None
     config: Mapping[str, str] = field(default_factory=dict)
     skew_ms: int | None = None
+    replication: HARuntimeInfo | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectionFacts:
+    """Brokers of one name that elect their master in etcd.
+
+    Attributes:
+        name: the name of the brokers.
+        cluster: their cluster.
+        asked: the address of the one that was asked.
+        in_sync_min: with fewer in sync the master refuses messages.
+        state: the master, and who is in sync with it.
+        problem: why that is not known.
+    """
+
+    name: str
+    cluster: str
+    asked: str
+    in_sync_min: int = 1
+    state: ReplicasInfo | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +129,7 @@ class Facts:
 
     nameservers: tuple[NameserverFacts, ...]
     brokers: tuple[BrokerFacts, ...] = ()
+    elections: tuple[ElectionFacts, ...] = ()
     topic: TopicFacts | None = None
     group: GroupFacts | None = None
     uses_tls: bool = False

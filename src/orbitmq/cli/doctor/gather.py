@@ -1,14 +1,16 @@
 """Asks a cluster for the facts that the checks judge. What can't be asked is a fact, too."""
 
 import asyncio
+import dataclasses
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
 from orbitmq.cli.doctor.facts import (
     BrokerFacts,
+    ElectionFacts,
     Facts,
     GroupFacts,
     NameserverFacts,
@@ -62,9 +64,11 @@ async def gather(
         known = dict.fromkeys(broker for one in nameservers for broker in one.brokers)
         brokers = await asyncio.gather(*(_broker(admin, settings, clock, one) for one in known))
         is_any = bool(known)
+        elections = await asyncio.gather(*(_election(admin, one) for one in _electing(brokers)))
         return Facts(
             nameservers=nameservers,
             brokers=tuple(sorted(brokers, key=lambda one: one.broker)),
+            elections=tuple(elections),
             topic=await _topic(admin, topic) if topic is not None and is_any else _unasked(topic),
             group=await _group(admin, group) if group is not None and is_any else None,
             uses_tls=settings.tls_context() is not None,
@@ -120,6 +124,7 @@ async def _broker(
         )
     config = await _or_error(admin.broker_config(broker.address))
     is_refused = isinstance(config, NoPermission)
+    replication = await _or_error(admin.replication(broker.address))
     return BrokerFacts(
         broker=broker,
         port_problem=port_problem,
@@ -129,7 +134,31 @@ async def _broker(
         status=status,
         config={} if isinstance(config, OrbitError) else config,
         skew_ms=None if status.now_ms is None else skew_ms(status.now_ms, asked_ms, answered_ms),
+        replication=None if isinstance(replication, OrbitError) else replication,
     )
+
+
+def _electing(brokers: Sequence[BrokerFacts]) -> list[BrokerFacts]:
+    """Return one broker of each name whose brokers elect their master in etcd."""
+    elected = [one for one in brokers if one.config.get("enableControllerMode") == "true"]
+    ours = [one for one in elected if "etcdEndpoints" in one.config]  # Java's ask controllers
+    return list({one.broker.name: one for one in ours}.values())
+
+
+async def _election(admin: Admin, one: BrokerFacts) -> ElectionFacts:
+    name = one.broker.name
+    facts = ElectionFacts(
+        name=name,
+        cluster=one.broker.cluster,
+        asked=one.broker.address,
+        in_sync_min=int(one.config.get("minInSyncReplicas", "1")),
+    )
+    found = await _or_error(admin.sync_state([name], controller=one.broker.address))
+    if isinstance(found, OrbitError):
+        return dataclasses.replace(facts, problem=str(found))
+    state = found.replicas_info_table.get(name)
+    problem = None if state is not None else f"{facts.asked} does not know it"
+    return dataclasses.replace(facts, state=state, problem=problem)
 
 
 def skew_ms(said_ms: int, asked_ms: int, answered_ms: int) -> int:

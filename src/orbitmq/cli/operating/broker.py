@@ -11,6 +11,7 @@ from orbitmq.cli.asking import Run, add_command, add_on, ask, counted, family, f
 from orbitmq.cli.cluster import pairs, print_found
 from orbitmq.cli.missing import tell_no_broker
 from orbitmq.cli.operating.election import add_election_commands
+from orbitmq.cli.operating.replicas import add_replicas_command
 from orbitmq.cli.problems import nearest, tell_missing
 from orbitmq.cli.render import local_time, width
 from orbitmq.client.admin.admin import Admin
@@ -55,6 +56,7 @@ def add_broker_commands(commands: "Family") -> None:
     _add_stats(commands)
     _add_clean(commands)
     _add_writes(commands)
+    add_replicas_command(commands)
     add_election_commands(commands)
 
 

@@ -15,7 +15,7 @@ from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus, Clus
 from orbitmq.client.arguments import check_text
 from orbitmq.net.address import Address
 from orbitmq.wire.bodies.cluster import BrokerMemberGroup, ClusterInfo, KVTable
-from orbitmq.wire.bodies.replication import BrokerReplicasInfo, EpochEntryCache
+from orbitmq.wire.bodies.replication import BrokerReplicasInfo, EpochEntryCache, HARuntimeInfo
 from orbitmq.wire.bodies.stats import BrokerStatsData, ConsumeStatsList
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
@@ -132,6 +132,15 @@ class BrokerAdmin(AdminRequests):
         code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
         answer = await self._ask(leader, NoFields(), body, code=code)
         return await self._body(answer, BrokerReplicasInfo)
+
+    async def replication(self, broker: str) -> HARuntimeInfo:
+        """Return what a master says of its slaves, or a slave of itself.
+
+        ``diff`` is how many bytes a slave is behind. Errors as ``broker_status``.
+        """
+        code = RequestCode.GET_BROKER_HA_STATUS
+        answer = await self._ask(await self._broker(broker), NoFields(), code=code)
+        return await self._body(answer, HARuntimeInfo)
 
     async def broker_epochs(self, broker: str) -> EpochEntryCache:
         """Return the epochs of the log of a broker; errors as ``broker_status``."""

@@ -2,7 +2,7 @@
 
 Times are in milliseconds since 1970. Settings of topics and groups are returned as they are on the
 wire: ``TopicConfig`` and ``SubscriptionGroupConfig``. So is what is said of groups that elect their
-master: ``ReplicasInfo``, ``EpochEntryCache``, ``ElectMasterAnswer`` and others.
+master, and of slaves: ``ReplicasInfo``, ``EpochEntryCache``, ``HARuntimeInfo`` and others.
 """
 
 import re
@@ -13,7 +13,12 @@ import msgspec
 
 from orbitmq.message.model import MessageQueue
 from orbitmq.wire.bodies.cluster import BrokerMemberGroup
-from orbitmq.wire.bodies.replication import EpochEntryCache, ReplicaIdentity, ReplicasInfo
+from orbitmq.wire.bodies.replication import (
+    EpochEntryCache,
+    HARuntimeInfo,
+    ReplicaIdentity,
+    ReplicasInfo,
+)
 from orbitmq.wire.bodies.stats import BrokerStatsData, BrokerStatsItem
 from orbitmq.wire.headers.controller import ElectMasterAnswer, GetMetaDataAnswer
 
@@ -27,6 +32,7 @@ __all__ = [
     "EpochEntryCache",
     "GetMetaDataAnswer",
     "GroupProgress",
+    "HARuntimeInfo",
     "QueueProgress",
     "QueueStats",
     "Rate",
