@@ -53,11 +53,16 @@ _NEVER_ACTING_MASTER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class Registered(NamedTuple):
-    """The result of a registration: for a replica, the addresses of its master if that lives."""
+    """The result of a registration: for a replica, the addresses of its master if that lives.
+
+    ``rival`` is the address that had the same broker id until now, with the same state, and has not
+    left: two brokers may be set to be the same one.
+    """
 
     master_addr: str | None = None
     ha_server_addr: str | None = None
     change: "MinBrokerIdChange | None" = None
+    rival: str | None = None
 
 
 class MinBrokerIdChange(NamedTuple):
@@ -166,6 +171,7 @@ class RouteTable:
         broker.acting_master = bool(who.enable_acting_master)
         broker.zone = who.zone
         is_first = who.broker_id not in broker.addresses
+        rival = self._rival(who, broker, body.topics.data_version)
         broker.addresses[who.broker_id] = who.broker_addr
         if self._brings_topics(who, broker):
             if delete_missing:
@@ -183,7 +189,7 @@ class RouteTable:
         change = None
         if who.broker_id < min_id_before:
             change = _min_id_change(broker, ha_address=who.ha_server_addr)
-        return self._registered(who, broker, change)
+        return self._registered(who, broker, change)._replace(rival=rival)
 
     def heard(self, cluster: str, address: str, now_ms: int) -> None:
         """Record a heartbeat of a broker; ignored if it is not registered."""
@@ -313,6 +319,15 @@ class RouteTable:
             return False
         held = self.version_of(who.cluster_name, holder)
         return held is not None and held.state_version > version.state_version
+
+    def _rival(self, who: RegisterBroker, broker: _BrokerGroup, version: DataVersion) -> str | None:
+        """Return the other address that has this broker id; None if an election replaced it."""
+        holder = broker.addresses.get(who.broker_id)
+        if holder is None or holder == who.broker_addr:
+            return None
+        held = self.version_of(who.cluster_name, holder)
+        is_same = held is not None and held.state_version == version.state_version
+        return holder if is_same else None
 
     def _brings_topics(self, who: RegisterBroker, broker: _BrokerGroup) -> bool:
         if who.broker_id == MASTER_ID:

@@ -147,6 +147,29 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(
     assert len(closed) == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "is_gone", "lines"), [(0, False, 1), (1, False, 0), (0, True, 0)]
+)
+def test_two_brokers_of_one_id_are_logged_unless_one_was_elected_or_is_gone(
+    state: int, is_gone: bool, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(party: Party) -> None:
+        async with party.dialer() as first, party.dialer() as second:
+            await register(party, first)
+            if is_gone:
+                await first.close()
+                await party.clock.sleep(1)
+            body = topics("orders", state_version=state).to_json()
+            await register(party, second, who(address=REPLICA), body)
+
+    with_nameserver(scenario)
+    found = [line for line in caplog.messages if "if both run, stop one" in line]
+    assert len(found) == lines
+    assert all(
+        f"broker-a with id 0 is {REPLICA} now; {ADDRESS} had this id" in line for line in found
+    )
+
+
 def test_a_broker_that_unregisters_is_gone_at_once() -> None:
     async def scenario(party: Party) -> None:
         async with party.dialer() as broker:

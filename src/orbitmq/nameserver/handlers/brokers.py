@@ -106,6 +106,12 @@ class BrokerHandlers:
         )
         if is_new:
             log.info("broker %s (%s) registered", who.broker_name, who.broker_addr)
+        if registered.rival is not None:
+            log.warning(
+                "broker %s with id %d is %s now; %s had this id, and has not left: if both run, "
+                "stop one, since clients send now to one, now to the other",
+                *(who.broker_name, who.broker_id, who.broker_addr, registered.rival),
+            )
         self._notify(registered.change)
         orders = None
         if settings.return_order_topic_config_to_broker:
