@@ -115,7 +115,9 @@ def test_who_is_not_in_sync_is_elected_only_if_that_is_allowed_and_nobody_in_syn
     None
 ):
     state, running = led_by(1, 1), {2: alive(20, bid=2), 3: alive(30, end=5, bid=2)}
-    assert decided(3, view(state, running), in_time=False).step is Step.WAIT
+    waits = decided(3, view(state, running), in_time=False)
+    assert waits.step is Step.WAIT
+    assert waits.why == "none in sync is alive; in sync are brokers (1,)"
     claim = decided(3, view(state, running), unclean=True)
     assert claim.step is Step.CLAIM
     assert claim.state is not None

@@ -84,9 +84,10 @@ def _succeed(me: int, own: Alive, view: GroupView, *, in_time: bool, unclean: bo
     may_all = unclean or state is None
     candidates = in_sync or (list(alive) if may_all else [])
     if me not in candidates:
-        return Decision(
-            Step.WAIT, state, "it is not in sync" if candidates else "none in sync is alive"
-        )
+        assert state is not None
+        missed = f"none in sync is alive; in sync are brokers {state.in_sync}"
+        why = "it is not in sync" if candidates else missed
+        return Decision(Step.WAIT, state, why)
     epoch = next_epoch(view)
     if own.bid < epoch:
         return Decision(Step.BID, state, f"for epoch {epoch}")
