@@ -141,11 +141,14 @@ async def _survived(etcd: Etcd) -> None:
             await store.read("/o/s/")
         assert await store.change({}, [Change("/o/s/a", b"kept")])
         revision = (await store.read("/o/s/")).revision
+        tasks = asyncio.all_tasks()
         waiting = asyncio.create_task(store.wait("/o/s/", revision, 60))
+        assert await store.change({}, [Change("/o/other", b"")])  # the watch has begun
         await asyncio.to_thread(etcd.kill)
         with pytest.raises(ConsensusFailed):
             await _read_on(store)
         await asyncio.gather(waiting, return_exceptions=True)
+        await until_async(lambda: asyncio.all_tasks() <= tasks, what="no task of gRPC is left")
         await asyncio.to_thread(etcd.start)
         while True:
             try:

@@ -66,15 +66,14 @@ class EtcdStore:
         """Keep a lease alive; return False if it has ended."""
 
         async def beat(etcd: EtcdClient, said: Metadata) -> bool:
-            stream = etcd.leases.LeaseKeepAlive(
-                only(rpc.LeaseKeepAliveRequest(ID=lease)), metadata=said
-            )
-            try:
-                async for answer in stream:
-                    return bool(answer.TTL > 0)
-                raise _failed(self.endpoint, "it ended a stream without an answer")
-            finally:
-                stream.cancel()
+            with only(rpc.LeaseKeepAliveRequest(ID=lease)) as requests:
+                stream = etcd.leases.LeaseKeepAlive(requests, metadata=said)
+                try:
+                    async for answer in stream:
+                        return bool(answer.TTL > 0)
+                    raise _failed(self.endpoint, "it ended a stream without an answer")
+                finally:
+                    stream.cancel()
 
         return await self._ask(beat)
 
@@ -125,17 +124,18 @@ class EtcdStore:
         asked = rpc.WatchRequest(create_request=create)
 
         async def watch(etcd: EtcdClient, said: Metadata) -> None:
-            stream = etcd.watches.Watch(only(asked), metadata=said)
-            try:
-                async for answer in stream:
-                    if answer.events or answer.compact_revision:
-                        return
-                    if answer.canceled and not etcd.is_stale(said, answer.cancel_reason):
-                        raise _failed(self.endpoint, f"no watch: {answer.cancel_reason}")
-                    if answer.canceled:
-                        return  # the next call gets another token
-            finally:
-                stream.cancel()
+            with only(asked) as requests:
+                stream = etcd.watches.Watch(requests, metadata=said)
+                try:
+                    async for answer in stream:
+                        if answer.events or answer.compact_revision:
+                            return
+                        if answer.canceled and not etcd.is_stale(said, answer.cancel_reason):
+                            raise _failed(self.endpoint, f"no watch: {answer.cancel_reason}")
+                        if answer.canceled:
+                            return  # the next call gets another token
+                finally:
+                    stream.cancel()
 
         async def watch_for_a_time(etcd: EtcdClient, said: Metadata) -> None:
             with suppress(TimeoutError):

@@ -12,7 +12,8 @@ ones count without a restart. ``aetcd`` has etcd's messages; its own client has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias, TypeVar
 
 import grpc
@@ -125,10 +126,23 @@ class EtcdClient:
         return (("token", str(answer.token)),)
 
 
-async def only(request: object) -> AsyncIterator[object]:
-    """Yield the one request of a stream, which is ended by cancelling the call."""
-    yield request
-    await asyncio.Future()
+@contextmanager
+def only(request: object) -> Iterator[AsyncIterator[object]]:
+    """Yield the requests of a stream, of which there is one; they end with the block.
+
+    The task by which gRPC takes them is not ended by a server that ends the stream, and would be
+    logged when it is collected.
+    """
+    is_over = asyncio.Event()
+
+    async def requests() -> AsyncIterator[object]:
+        yield request
+        await is_over.wait()
+
+    try:
+        yield requests()
+    finally:
+        is_over.set()
 
 
 def why(error: BaseException, settings: FailoverSettings) -> str:

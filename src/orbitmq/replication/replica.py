@@ -215,8 +215,8 @@ class _PrimaryLink(asyncio.Protocol):
         self._follower.disconnected()
         if not self._was_ended and not self.heard_at_ms:
             self.failure = ConnectionClosed(
-                "it ended the connection before it sent anything, as a port does that is not the "
-                "haListenPort of a master"
+                "it ended the connection before it sent anything; if it goes on, that may not be "
+                "the haListenPort of a master"
             )
         self.closed.set()
 
