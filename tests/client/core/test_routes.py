@@ -291,6 +291,19 @@ def test_a_topic_that_cannot_be_told_of_is_not_taken_for_a_missing_one(
     assert "2 routes can't be refreshed, such as that of TBW102" in caplog.text
 
 
+def test_a_default_topic_without_a_master_is_looked_up_for_each_send() -> None:
+    async def story(scene: Scene, routes: Routes) -> None:
+        sound = route("a", perm=7)
+        lost = replace(sound.broker_datas[0], broker_addrs={1: "10.0.0.2:10911"})
+        scene.routes["TBW102"] = replace(sound, broker_datas=(lost,))
+        with pytest.raises(NoRoute):
+            await routes.publish_route("orders")
+        scene.routes["TBW102"] = sound
+        assert (await routes.publish_route("orders")).is_default
+
+    with_routes(story)
+
+
 def test_nothing_is_made_after_the_default_topic_while_nobody_answers() -> None:
     async def story(scene: Scene, routes: Routes) -> None:
         scene.routes["TBW102"] = route("a")

@@ -345,7 +345,9 @@ class Routes:
         return known
 
     async def _created_after(self, topic: str, default: DefaultTopic) -> KnownRoute | None:
-        model = self.cache.get(default.name) or (await self._find(default.name)).known
+        model = self.cache.get(default.name)
+        if model is None or not model.route.queues:  # its master may be there by now
+            model = (await self._find(default.name)).known
         if model is None:
             return None
         return self._put(topic, spread_over(model.data, default.queues), is_default=True)
