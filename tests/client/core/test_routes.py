@@ -66,7 +66,7 @@ def test_the_order_of_brokers_and_queues_is_no_change() -> None:
     assert routes.put("orders", route("a", "b", queues=8))
     assert routes.put("orders", route("a", queues=8))
     assert not routes.put("orders", route("a", queues=8))
-    assert routes.put("orders", route("a", queues=8), is_default=True)
+    assert routes.put("orders", route("a", queues=8), default=DefaultTopic())
 
 
 def test_masters_are_those_of_all_routes() -> None:
@@ -304,6 +304,26 @@ def test_a_default_topic_without_a_master_is_looked_up_for_each_send() -> None:
     with_routes(story)
 
 
+def test_where_a_missing_topic_would_be_made_is_looked_up_again_with_it() -> None:
+    async def story(scene: Scene, routes: Routes) -> None:
+        scene.routes["TBW102"] = route("a", perm=7)
+        await routes.publish_route("orders")
+        scene.routes["TBW102"] = route("b", perm=7)  # the master of the other one is gone
+        await scene.clock.sleep(2)
+        routes.invalidate("orders")
+        await scene.clock.sleep(1)
+        found = routes.published["orders"]
+        assert found.is_default
+        assert {queue.broker_name for queue in found.queues} == {"broker-b"}
+        del scene.routes["TBW102"]  # as autoCreateTopicEnable=false: the route stays, as others do
+        await scene.clock.sleep(2)
+        routes.invalidate("orders")
+        await scene.clock.sleep(1)
+        assert routes.published["orders"] == found
+
+    with_routes(story)
+
+
 def test_nothing_is_made_after_the_default_topic_while_nobody_answers() -> None:
     async def story(scene: Scene, routes: Routes) -> None:
         scene.routes["TBW102"] = route("a")
@@ -390,7 +410,7 @@ def test_failures_ask_no_more_often_when_look_ups_fail_too() -> None:
         for _ in range(100):
             routes.invalidate("orders")
             await scene.clock.sleep(0.1)
-        assert len(scene.asked) - asked == 10
+        assert scene.topics_asked()[asked:] == ["orders", "TBW102"] * 10
 
     with_routes(story)
 

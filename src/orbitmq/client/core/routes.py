@@ -60,6 +60,8 @@ class KnownRoute(msgspec.Struct):
     raw: bytes | None = None
     """The answer, if there was one: equal bytes are not parsed again."""
     asked_ms: int = 0
+    default: DefaultTopic | None = None
+    """How a topic that is missing would be created; None if it exists."""
 
 
 class RouteCache:
@@ -122,16 +124,16 @@ class RouteCache:
         data: TopicRouteData,
         raw: bytes | None = None,
         *,
-        is_default: bool = False,
+        default: DefaultTopic | None = None,
     ) -> bool:
         """Store a route, and return whether it has changed; an invalid one leaves the old one."""
         data = _in_order(data)
         before = self._known.get(topic)
-        if before is not None and before.data == data and before.route.is_default == is_default:
+        if before is not None and before.data == data and before.default == default:
             before.raw = raw
             return False
-        route = publish_route(topic, data, self._where, is_default=is_default)
-        self._known[topic] = KnownRoute(data, route, raw)
+        route = publish_route(topic, data, self._where, is_default=default is not None)
+        self._known[topic] = KnownRoute(data, route, raw, default=default)
         self.published[topic] = route
         self._count(data, 1)
         if before is not None:
@@ -301,7 +303,7 @@ class Routes:
         known = self.cache.get(topic)
         if known is not None:
             known.asked_ms = self._clock.monotonic_ms()
-        task = asyncio.create_task(self._ask(topic), name=f"route of {topic}")
+        task = asyncio.create_task(self._ask_again(topic), name=f"route of {topic}")
         self._looking[topic] = task
         task.add_done_callback(lambda _done: self._looked_up(topic))
         return task
@@ -309,6 +311,14 @@ class Routes:
     def _looked_up(self, topic: str) -> None:
         self._looking.pop(topic, None)
         self._asking.pop(topic, None)
+
+    async def _ask_again(self, topic: str) -> _Lookup:
+        """Ask for a topic; if it is still missing, where it would be created may have changed."""
+        result = await self._ask(topic)
+        known = self.cache.get(topic)
+        if result.is_missing and known is not None and known.default is not None:
+            await self._created_after(topic, known.default)
+        return result
 
     async def _ask(self, topic: str) -> _Lookup:
         """Ask one nameserver after another, until one knows the topic.
@@ -346,11 +356,14 @@ class Routes:
 
     async def _created_after(self, topic: str, default: DefaultTopic) -> KnownRoute | None:
         model = self.cache.get(default.name)
-        if model is None or not model.route.queues:  # its master may be there by now
-            model = (await self._find(default.name)).known
+        now_ms = self._clock.monotonic_ms()
+        # Its master may be another by now.
+        if model is None or not model.route.queues or now_ms - model.asked_ms >= _AGAIN_MS:
+            result = await self._find(default.name)
+            model = result.known or (None if result.is_missing else model)
         if model is None:
             return None
-        return self._put(topic, spread_over(model.data, default.queues), is_default=True)
+        return self._put(topic, spread_over(model.data, default.queues), default=default)
 
     def _put(
         self,
@@ -358,9 +371,9 @@ class Routes:
         data: TopicRouteData,
         raw: bytes | None = None,
         *,
-        is_default: bool = False,
+        default: DefaultTopic | None = None,
     ) -> KnownRoute:
-        is_changed = self.cache.put(topic, data, raw, is_default=is_default)
+        is_changed = self.cache.put(topic, data, raw, default=default)
         known = self.cache.get(topic)
         assert known is not None
         if is_changed:
