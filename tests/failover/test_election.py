@@ -147,7 +147,7 @@ def test_an_operator_appoints_only_who_is_alive_and_in_sync() -> None:
     assert "not in sync" in str(appointed(3, seen))
     assert "not alive" in str(appointed(4, seen))
     assert "is the master" in str(appointed(1, seen))
-    assert "no state" in str(appointed(1, view(None, {1: alive(10)})))
+    assert "ever elected" in str(appointed(1, view(None, {1: alive(10)})))
 
 
 CLOSED = ClosedPort(4, "host-10:2")

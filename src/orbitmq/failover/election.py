@@ -175,7 +175,7 @@ def appointed(broker_id: int, view: GroupView) -> GroupState | str:
     """
     state, named = view.state, view.alive.get(broker_id)
     if state is None:
-        return "the group has no state yet"
+        return "no broker of this name was ever elected"
     if named is None:
         return f"broker {broker_id} is not alive"
     if state.master == broker_id and view.master is not None:
