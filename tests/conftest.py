@@ -21,6 +21,10 @@ settings.register_profile("orbitmq", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile("soak" if os.environ.get("ORBITMQ_SOAK") == "1" else "orbitmq")
 
+# The cluster that a shell is set to is not that of the tests.
+for _name in ("ORBITMQ_NAMESERVER", "NAMESRV_ADDR"):
+    os.environ.pop(_name, None)
+
 # Under nohup it is ignored, also by the servers that tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
