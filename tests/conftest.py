@@ -25,8 +25,10 @@ settings.load_profile("soak" if os.environ.get("ORBITMQ_SOAK") == "1" else "orbi
 for _name in ("ORBITMQ_NAMESERVER", "NAMESRV_ADDR"):
     os.environ.pop(_name, None)
 
-# Under nohup it is ignored, also by the servers that tests start.
+# Under nohup the first is ignored, in the background of a script the second: also by the servers
+# and commands that tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 spark_classes.speed_up(os.environ, counterparts.java_home())
 

@@ -9,7 +9,7 @@ LEAVES_ITS_GROUP = """
 import os, signal
 if os.fork() == 0:
     os.setpgid(0, 0)
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())  # at once: both write to this pipe
 signal.pause()
 """
 
@@ -23,8 +23,10 @@ def test_it_reaches_other_groups() -> None:
     )
     with process:
         assert process.stdout is not None
-        told = {int(process.stdout.readline()) for _ in range(2)}
-        assert set(members(process.pid)) == told
-        kill_session(process.pid)
+        try:
+            told = {int(process.stdout.readline()) for _ in range(2)}
+            assert set(members(process.pid)) == told
+        finally:
+            kill_session(process.pid)
         assert members(process.pid) == []
     assert process.returncode == -9
