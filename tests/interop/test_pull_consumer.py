@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq import embedded
-from orbitmq.blocking import Producer, PullConsumer
+from orbitmq.blocking import Admin, Producer, PullConsumer
 from orbitmq.message.model import Message, MessageQueue, StoredMessage
 from tests.interop.clients import Consumer
 from tests.interop.java import Java
@@ -101,10 +101,17 @@ def test_a_group_of_a_java_member_and_ours_shares_the_queues(team_540: Team) -> 
             assert queues.isdisjoint(one.queue_id for one in mine)
             assert sorted([*bodies(mine), *(int(one.body) for one in theirs)]) == list(range(80))
             ours.commit()
+            # The other one commits after it has handed over what it got.
+            until(lambda: lag(team, topic) == 0 or None, what="both have committed")
             check_what_operators_see(team, topic, ours, java)
         until(lambda: len(ours.assignment) == QUEUES or None, what="all queues again")
         send_numbers(team.nameserver, topic, range(80, 88), QUEUES)
         assert bodies(polled(ours, 8)) == list(range(80, 88))
+
+
+def lag(team: Team, topic: str) -> int:
+    with Admin(nameserver=team.nameserver) as admin:
+        return admin.progress(group_of(topic), topic).lag
 
 
 def check_what_operators_see(team: Team, topic: str, ours: PullConsumer, java: Consumer) -> None:
