@@ -148,7 +148,7 @@ def joined(parts: Sequence[Run]) -> Run:
     if len(kinds) != 1:
         raise ValueError(f"the parts are of different kinds: {', '.join(sorted(kinds))}")
     rows = {row.name: row for part in parts for row in part.rows}
-    first, last = parts[0].date, parts[-1].date
+    first, last = parts[0].date.partition(" to ")[0], parts[-1].date.rpartition(" to ")[2]
     return msgspec.structs.replace(
         parts[-1],
         date=last if first == last else f"{first.removesuffix(' UTC')} to {last}",

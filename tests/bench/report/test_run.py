@@ -49,6 +49,8 @@ def test_a_run_in_parts_says_from_when_to_when_it_was_measured() -> None:
     parts = [msgspec.structs.replace(run_of(), date=date) for date in dates]
     assert joined(parts).date == "2026-01-01 22:00 to 2026-01-02 09:00 UTC"
     assert joined(parts[:1]).date == dates[0]
+    both = joined(parts)
+    assert joined([both, parts[1]]).date == both.date
 
 
 def test_parts_of_different_kinds_are_refused() -> None:
